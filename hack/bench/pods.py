@@ -18,7 +18,7 @@ from typing import Any, Final
 import yaml
 from support.api import Api, Json
 from support.e2e import Cluster, example, prepared
-from support.failing import Scene
+from support.failing_jobs import JobNamespace
 from support.polling import wait_for
 from support.rounds import Rounds, training
 
@@ -66,8 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     began, load = datetime.now(UTC), os.getloadavg()[0]
     images = {
-        made.recipe.name: content.image_name(made.recipe, made.digest)
-        for made in build.images_now(tuple(content.RECIPES.values()))
+        image.recipe.name: content.image_name(image.recipe, image.digest)
+        for image in build.images_now(tuple(content.RECIPES.values()))
     }
     with prepared(images) as cluster:
         rows = [row for workers in options.workers for row in _measured(cluster, images, workers, options)]
@@ -97,7 +97,7 @@ def _measured(cluster: Cluster, images: dict[str, str], workers: int, options: a
 
 
 def _ours(cluster: Cluster, workers: int, kills: int, **spec: Any) -> Recoveries:
-    rounds = Rounds(Scene(cluster), NAME, poll_seconds=POLL_SECONDS)
+    rounds = Rounds(JobNamespace(cluster), NAME, poll_seconds=POLL_SECONDS)
     with training(rounds, _job(workers, **spec)) as gang:
         return _recoveries(gang, workers, kills, whole="command" in spec)
 
@@ -115,14 +115,14 @@ def _job(workers: int, **spec: Any) -> Json:
 
 def _recoveries(gang: Rounds, workers: int, kills: int, *, whole: bool = False) -> Recoveries:
     """Kill one after the other; with `whole` the process that is killed is that of the container."""
-    found = []
+    recoveries = []
     for number in range(kills):
         victim = f"worker-{(number + 1) % workers}"
         killed = gang.kill_program(victim, of_container=whole)
         first = gang.steps_after(killed)
-        found.append((datetime.fromisoformat(first) - datetime.fromisoformat(killed)).total_seconds())
+        recoveries.append((datetime.fromisoformat(first) - datetime.fromisoformat(killed)).total_seconds())
         gang.steps_after(first, saved=True)
-    return Recoveries(tuple(found))
+    return Recoveries(tuple(recoveries))
 
 
 def _peers(cluster: Cluster, image: str, workers: int) -> Recoveries:
@@ -147,8 +147,8 @@ class Foreign(Rounds):
     def pods(self) -> dict[str, Json]:
         """Return its pods by replica."""
         label = f"training.kubeflow.org/job-name={self.name}"
-        found = self.cluster.kubectl.pods(self.cluster.namespace, label)
-        return {str(pod["metadata"]["name"]).removeprefix(f"{self.name}-"): pod for pod in found}
+        items = self.cluster.kubectl.pods(self.cluster.namespace, label)
+        return {str(pod["metadata"]["name"]).removeprefix(f"{self.name}-"): pod for pod in items}
 
     def described(self) -> str:
         """Return what `kubectl describe` prints of the pods."""
@@ -159,7 +159,7 @@ class Foreign(Rounds):
 def _tfjob(cluster: Cluster, image: str, workers: int) -> Iterator[Foreign]:
     """Run the same program as a TFJob until the block ends."""
     in_namespace = f"--namespace={cluster.namespace}"
-    gang = Foreign(Scene(cluster), NAME, poll_seconds=POLL_SECONDS)
+    gang = Foreign(JobNamespace(cluster), NAME, poll_seconds=POLL_SECONDS)
     cluster.kubectl.run("delete", "tfjob", NAME, in_namespace, "--ignore-not-found")
     before = gang.now()
     folder = f"{NAME}-{datetime.now(UTC):%H%M%S}"

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from support.api import Json
 from support.e2e import Cluster
-from support.failing import Scene, own_namespace, small_job
+from support.failing_jobs import JobNamespace, own_namespace, small_job
 from support.polling import wait_for
 
 from tfdist import contract
@@ -65,18 +65,18 @@ CONNECT: Final = "import socket, sys; socket.create_connection((sys.argv[1], int
 
 
 @pytest.fixture(scope="module")
-def scene(cluster: Cluster) -> Iterator[Scene]:
+def jobs(cluster: Cluster) -> Iterator[JobNamespace]:
     """A namespace that denies everything, and in it a job that opens one port for the controller's namespace."""
-    with own_namespace(cluster, "closed") as scene:
+    with own_namespace(cluster, "closed") as jobs:
         deny = {"podSelector": {}, "policyTypes": ["Ingress"]}
-        metadata = {"name": "default-deny", "namespace": scene.cluster.namespace}
+        metadata = {"name": "default-deny", "namespace": jobs.cluster.namespace}
         policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": deny}
         cluster.kubectl.apply(policy)
         peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": cluster.kubectl.place.system}}}
         ports = [str(port) for port in (*CLOSED, OPENED) if port != contract.REPORT_PORT]
         opened: list[Json] = [{"from": [peer], "ports": [{"port": OPENED}]}]
-        scene.start(small_job("serves", SERVES, *ports, replicas=2, networkPolicyIngress=opened))
-        yield scene
+        jobs.start(small_job("serves", SERVES, *ports, replicas=2, networkPolicyIngress=opened))
+        yield jobs
 
 
 @contextmanager
@@ -109,38 +109,38 @@ def reaches(cluster: Cluster, namespace: str, pod: str, address: str, port: int)
     return True
 
 
-def test_the_job_s_pods_reach_each_other_on_every_port(scene: Scene) -> None:
-    first, second = (pod for pod in scene.runs("serves"))
+def test_the_job_s_pods_reach_each_other_on_every_port(jobs: JobNamespace) -> None:
+    first, second = (pod for pod in jobs.runs("serves"))
     address, here = first["status"]["podIP"], second["metadata"]["name"]
     for port in (*CLOSED, OPENED):
-        connects = (scene.cluster, scene.cluster.namespace, here, address, port)
+        connects = (jobs.cluster, jobs.cluster.namespace, here, address, port)
         wait_for(f"port {port} to be open", partial(reaches, *connects))
 
 
 def test_from_another_namespace_what_the_job_opens_is_open_and_nothing_else(
-    scene: Scene, images: dict[str, str]
+    jobs: JobNamespace, images: dict[str, str]
 ) -> None:
     """The report port is closed too, though the stranger is in the controller's namespace."""
-    system = scene.cluster.kubectl.place.system
-    addresses = [pod["status"]["podIP"] for pod in scene.runs("serves")]
-    with stranger(scene.cluster, images["trainer"]):
+    system = jobs.cluster.kubectl.place.system
+    addresses = [pod["status"]["podIP"] for pod in jobs.runs("serves")]
+    with stranger(jobs.cluster, images["trainer"]):
         for address in addresses:
-            connects = (scene.cluster, system, STRANGER, address, OPENED)
+            connects = (jobs.cluster, system, STRANGER, address, OPENED)
             wait_for(f"port {OPENED} to be open", partial(reaches, *connects))
-            assert [port for port in CLOSED if reaches(scene.cluster, system, STRANGER, address, port)] == []
+            assert [port for port in CLOSED if reaches(jobs.cluster, system, STRANGER, address, port)] == []
 
 
-def test_the_controller_reads_the_progress(scene: Scene) -> None:
+def test_the_controller_reads_the_progress(jobs: JobNamespace) -> None:
     def step() -> int:
-        found: int = scene.cluster.job("serves").get("status", {}).get("progress", {}).get("step", 0)
-        return found
+        current: int = jobs.cluster.job("serves").get("status", {}).get("progress", {}).get("step", 0)
+        return current
 
     before = step()
     wait_for("a further step", lambda: step() > before)
 
 
-def test_thirty_jobs_at_once_find_their_members(scene: Scene) -> None:
+def test_thirty_jobs_at_once_find_their_members(jobs: JobNamespace) -> None:
     """A new pod's address is in the firewalls of all nodes only after a moment: each program tries again until then."""
     names = [f"meets-{number}" for number in range(JOBS)]
-    scene.start(*(small_job(name, MEETS, str(EPHEMERAL), replicas=2) for name in names))
-    assert {name: scene.ended(name, seconds=300)["phase"] for name in names} == dict.fromkeys(names, "Succeeded")
+    jobs.start(*(small_job(name, MEETS, str(EPHEMERAL), replicas=2) for name in names))
+    assert {name: jobs.ended(name, seconds=300)["phase"] for name in names} == dict.fromkeys(names, "Succeeded")

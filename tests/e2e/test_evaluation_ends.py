@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.api import Json
 from support.e2e import Cluster
-from support.failing import ENDS, WAITS, Scene, own_namespace, small_job
+from support.failing_jobs import ENDS, WAITS, JobNamespace, own_namespace, small_job
 from support.polling import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(300)]
@@ -42,11 +42,11 @@ def without_data() -> Json:
 
 
 @pytest.fixture(scope="module")
-def scene(cluster: Cluster) -> Iterator[Scene]:
+def jobs(cluster: Cluster) -> Iterator[JobNamespace]:
     """All of them started together."""
     bundled = {"program": "image_classification", "config": NO_DATA}  # what it waits for does not read them
-    with own_namespace(cluster, "evaluation") as scene:
-        scene.start(
+    with own_namespace(cluster, "evaluation") as jobs:
+        jobs.start(
             with_evaluator("late", {}, program=bundled, deadlineSeconds=5),
             with_evaluator("late-fails", {}, program=bundled, deadlineSeconds=5, onFailure="FailJob"),
             with_evaluator("own-script", {}, deadlineSeconds=5),
@@ -55,7 +55,7 @@ def scene(cluster: Cluster) -> Iterator[Scene]:
             with_evaluator("interrupted", {}),
             with_evaluator("deleted", {}),
         )
-        yield scene
+        yield jobs
 
 
 def conditions(status: Json) -> dict[str, tuple[str, str]]:
@@ -72,43 +72,43 @@ def conditions(status: Json) -> dict[str, tuple[str, str]]:
         ("no-data", "Succeeded", ("False", "UserError"), "training.config.data.eval: "),
     ],
 )
-def test_training_has_succeeded_whatever_becomes_of_the_evaluation(
-    scene: Scene, name: str, phase: str, evaluated: tuple[str, str], message: str
+def test_training_succeeds_whatever_the_result_of_the_evaluation(
+    jobs: JobNamespace, name: str, phase: str, evaluated: tuple[str, str], message: str
 ) -> None:
-    status = scene.ended(name)
-    found = conditions(status)
-    assert status["phase"] == phase, scene.described(name)
-    assert found["Running"] == ("False", "TrainingSucceeded")
-    assert found["Evaluated"] == evaluated
-    assert message in scene.printed(name)["MESSAGE"]
+    status = jobs.ended(name)
+    status_of = conditions(status)
+    assert status["phase"] == phase, jobs.described(name)
+    assert status_of["Running"] == ("False", "TrainingSucceeded")
+    assert status_of["Evaluated"] == evaluated
+    assert message in jobs.printed(name)["MESSAGE"]
     assert status["replicas"]["worker"]["succeeded"] == 1
     assert (status["attempt"], status["restarts"]["counted"]) == (0, 0)
 
 
-def test_a_job_that_is_suspended_while_it_evaluates_goes_on_with_the_evaluator_alone(scene: Scene) -> None:
-    _await_evaluation(scene, "interrupted")
-    scene.change("interrupted", {"runPolicy": {"suspend": True}})
-    cluster = scene.cluster
+def test_a_job_that_is_suspended_while_it_evaluates_goes_on_with_the_evaluator_alone(jobs: JobNamespace) -> None:
+    _await_evaluation(jobs, "interrupted")
+    jobs.change("interrupted", {"runPolicy": {"suspend": True}})
+    cluster = jobs.cluster
     wait_for("it to stand still", lambda: cluster.job("interrupted")["status"]["phase"] == "Suspended", 60)
-    scene.change("interrupted", {"runPolicy": {"suspend": False}})
-    status = scene.ended("interrupted")
+    jobs.change("interrupted", {"runPolicy": {"suspend": False}})
+    status = jobs.ended("interrupted")
     assert conditions(status)["Succeeded"] == ("True", "Succeeded")
     names = {p["metadata"]["name"] for p in cluster.pods("interrupted")}
     assert "interrupted-evaluator-0-r1" in names
     assert "interrupted-worker-0-r1" not in names, "training was repeated"
 
 
-def test_a_job_that_is_deleted_while_it_evaluates_leaves_nothing(scene: Scene) -> None:
-    _await_evaluation(scene, "deleted")
-    scene.cluster.delete_job("deleted")
-    wait_for("its pods to be deleted", lambda: not scene.cluster.pods("deleted"), 60)
+def test_a_job_that_is_deleted_while_it_evaluates_leaves_nothing(jobs: JobNamespace) -> None:
+    _await_evaluation(jobs, "deleted")
+    jobs.cluster.delete_job("deleted")
+    wait_for("its pods to be deleted", lambda: not jobs.cluster.pods("deleted"), 60)
 
 
-def _await_evaluation(scene: Scene, name: str) -> None:
+def _await_evaluation(jobs: JobNamespace, name: str) -> None:
     """Wait until training has ended and the evaluator runs."""
 
     def evaluates() -> bool:
-        status = scene.cluster.job(name).get("status", {})
+        status = jobs.cluster.job(name).get("status", {})
         running = status.get("replicas", {}).get("evaluator", {}).get("running")
         return bool(status.get("phase") == "Evaluating" and running)
 

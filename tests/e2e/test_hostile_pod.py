@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from support.api import Json
 from support.e2e import Cluster
-from support.failing import Scene, own_namespace, small_job
+from support.failing_jobs import JobNamespace, own_namespace, small_job
 from support.polling import wait_for
 
 from tfdist.api.status import TFDistJobStatus
@@ -50,26 +50,26 @@ METRICS: Final = "import sys, urllib.request; print(urllib.request.urlopen(sys.a
 
 
 @pytest.fixture(scope="module")
-def neighbour(cluster: Cluster) -> Iterator[Scene]:
-    with own_namespace(cluster, "neighbour") as scene:
-        scene.start(small_job("neighbour", NEIGHBOUR))
-        scene.runs("neighbour")
-        yield scene
+def neighbour(cluster: Cluster) -> Iterator[JobNamespace]:
+    with own_namespace(cluster, "neighbour") as jobs:
+        jobs.start(small_job("neighbour", NEIGHBOUR))
+        jobs.runs("neighbour")
+        yield jobs
 
 
 @pytest.fixture(scope="module")
-def hostile(cluster: Cluster, neighbour: Scene) -> Iterator[Scene]:
+def hostile(cluster: Cluster, neighbour: JobNamespace) -> Iterator[JobNamespace]:
     """A job that is hostile to every poll, and one that is found to stand still and hostile to who asks for stacks."""
     victim = neighbour.cluster.pods("neighbour")[0]["status"]["podIP"]
-    with own_namespace(cluster, "hostile") as scene:
+    with own_namespace(cluster, "hostile") as jobs:
         stands_still = {"backoffLimit": 0, "progressDeadlineSeconds": 5}
-        scene.start(
+        jobs.start(
             CONFIG_MAP | {"data": {HOSTILE.name: HOSTILE.read_text()}},
             hostile_job("hostile", victim, 99),
             hostile_job("hostile-stacks", victim, 1, runPolicy=stands_still),
         )
-        scene.runs("hostile")
-        yield scene
+        jobs.runs("hostile")
+        yield jobs
 
 
 def hostile_job(name: str, victim: str, ways: int, **spec: Any) -> Json:
@@ -88,22 +88,22 @@ def restarts(cluster: Cluster) -> dict[str, int]:
 
 def memory(cluster: Cluster) -> dict[str, float]:
     """Return the resident memory of each controller, in bytes."""
-    found: dict[str, float] = {}
+    usage: dict[str, float] = {}
     for pod in controllers(cluster):
         text = cluster.inside("python", "-c", METRICS, f"http://{pod['status']['podIP']}:8080/metrics")
         lines = dict(line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
-        found[pod["metadata"]["uid"]] = float(lines["process_resident_memory_bytes"])
-    return found
+        usage[pod["metadata"]["uid"]] = float(lines["process_resident_memory_bytes"])
+    return usage
 
 
-def progress(scene: Scene, name: str) -> Json:
-    found: Json = scene.cluster.job(name).get("status", {}).get("progress", {})
-    return found
+def progress(jobs: JobNamespace, name: str) -> Json:
+    stored: Json = jobs.cluster.job(name).get("status", {}).get("progress", {})
+    return stored
 
 
 @pytest.mark.parametrize("seconds", [60, pytest.param(600, marks=pytest.mark.long)])
-def test_a_hostile_pod_costs_its_own_job_alone(
-    cluster: Cluster, hostile: Scene, neighbour: Scene, seconds: int
+def test_a_hostile_pod_affects_only_its_own_job(
+    cluster: Cluster, hostile: JobNamespace, neighbour: JobNamespace, seconds: int
 ) -> None:
     before, at_first = restarts(cluster), memory(cluster)
     wait_for("the neighbour's first step", lambda: progress(neighbour, "neighbour").get("step"))
@@ -118,15 +118,15 @@ def test_a_hostile_pod_costs_its_own_job_alone(
     assert all(now[pod] - at_first[pod] < LARGEST_GROWTH for pod in now), (at_first, now)
 
 
-def goes_on(scene: Scene) -> None:
+def goes_on(jobs: JobNamespace) -> None:
     """Return when the neighbour's status shows more steps than now."""
-    step = progress(scene, "neighbour")["step"]
-    wait_for("the neighbour's next steps", lambda: progress(scene, "neighbour")["step"] > step)
+    step = progress(jobs, "neighbour")["step"]
+    wait_for("the neighbour's next steps", lambda: progress(jobs, "neighbour")["step"] > step)
 
 
-def holds_nothing_of_others(scene: Scene) -> None:
+def holds_nothing_of_others(jobs: JobNamespace) -> None:
     """Assert that the status is one of its own job, in bounds."""
-    status: dict[str, Any] = scene.cluster.job("hostile").get("status", {})
+    status: dict[str, Any] = jobs.cluster.job("hostile").get("status", {})
     TFDistJobStatus.model_validate(status)
     text = json.dumps(status)
     assert SECRET not in text
@@ -134,7 +134,7 @@ def holds_nothing_of_others(scene: Scene) -> None:
     assert len(text) < 64_000
 
 
-def test_no_redirect_was_followed_and_no_stacks_of_another_tenant_are_shown(hostile: Scene) -> None:
+def test_no_redirect_was_followed_and_no_stacks_of_another_tenant_are_shown(hostile: JobNamespace) -> None:
     log = hostile.cluster.kubectl.run("logs", f"--namespace={hostile.cluster.namespace}", "hostile-worker-0")
     assert "REDIRECTED" not in log
     status = hostile.ended("hostile-stacks")
@@ -143,14 +143,14 @@ def test_no_redirect_was_followed_and_no_stacks_of_another_tenant_are_shown(host
     assert "gives no stacks that can be read" in failure["stacks"]
 
 
-def test_made_up_failures_flood_no_events(hostile: Scene) -> None:
+def test_made_up_failures_flood_no_events(hostile: JobNamespace) -> None:
     namespace = hostile.cluster.namespace
-    found = hostile.cluster.kubectl.get("events.events.k8s.io", f"--namespace={namespace}")
-    mine = [event for event in (found or {"items": []})["items"] if event["regarding"]["name"] == "hostile"]
+    events = hostile.cluster.kubectl.get("events.events.k8s.io", f"--namespace={namespace}")
+    mine = [event for event in (events or {"items": []})["items"] if event["regarding"]["name"] == "hostile"]
     assert 0 < len(mine) <= 60
 
 
-def test_a_hostile_job_is_suspended_as_any_other(hostile: Scene) -> None:
+def test_a_hostile_job_is_suspended_as_any_other(hostile: JobNamespace) -> None:
     hostile.change("hostile", {"runPolicy": {"suspend": True}})
     wait_for("the hostile pod to go", lambda: not hostile.cluster.pods("hostile"))
     hostile.cluster.await_condition("hostile", "Suspended", "Suspended")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from support.api import Json
 from support.e2e import Cluster, example
-from support.failing import Scene
+from support.failing_jobs import JobNamespace
 from support.nodes import send_signal
 from support.polling import wait_for
 
@@ -53,13 +53,13 @@ def _asynchronous() -> Json:
 
 
 @pytest.fixture(scope="module")
-def scene(cluster: Cluster) -> Iterator[Scene]:
+def jobs(cluster: Cluster) -> Iterator[JobNamespace]:
     """All gangs started together, in the namespace where the data is."""
-    scene, names = Scene(cluster), (GANG, ASYNCHRONOUS)
+    jobs, names = JobNamespace(cluster), (GANG, ASYNCHRONOUS)
     for name in names:
         cluster.delete_job(name)
-    scene.start(_gang(GANG, chief={}, worker={"replicas": 1}), _asynchronous())
-    yield scene
+    jobs.start(_gang(GANG, chief={}, worker={"replicas": 1}), _asynchronous())
+    yield jobs
     for name in names:
         cluster.delete_job(name)
 
@@ -70,55 +70,57 @@ def _replica(pods: list[Json], replica: str) -> Json:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("attempt", "killed"), [(0, "worker-0"), (1, "chief-0")])
-def test_a_killed_member_of_a_synchronous_gang_restarts_all_of_it(scene: Scene, attempt: int, killed: str) -> None:
-    pods = scene.runs(GANG, attempt=attempt)
-    _steps_move(scene, GANG)
+def test_a_killed_member_of_a_synchronous_gang_restarts_all_of_it(
+    jobs: JobNamespace, attempt: int, killed: str
+) -> None:
+    pods = jobs.runs(GANG, attempt=attempt)
+    _steps_move(jobs, GANG)
     send_signal(_replica(pods, killed), "KILL")
-    following = scene.runs(GANG, attempt=attempt + 1)
+    following = jobs.runs(GANG, attempt=attempt + 1)
     assert sorted(p["spec"]["hostname"] for p in following) == ["chief-0", "worker-0"]
-    cause = scene.root_causes(GANG)[-1]
+    cause = jobs.root_causes(GANG)[-1]
     assert f"{cause['role']}-{cause['index']}" == killed
     assert (cause["reason"], cause["exitCode"], cause["counted"]) == ("Crash", 137, True)
-    assert scene.printed(GANG)["RESTARTS"] == str(attempt + 1)
-    scene.await_description(GANG, f"{killed} (pod {cause['pod']}", "ended with exit code 137", "Warning Restarting")
+    assert jobs.printed(GANG)["RESTARTS"] == str(attempt + 1)
+    jobs.await_description(GANG, f"{killed} (pod {cause['pod']}", "ended with exit code 137", "Warning Restarting")
 
 
-def test_a_killed_worker_of_an_asynchronous_gang_is_replaced_alone(scene: Scene) -> None:
-    pods = scene.runs(ASYNCHRONOUS)
+def test_a_killed_worker_of_an_asynchronous_gang_is_replaced_alone(jobs: JobNamespace) -> None:
+    pods = jobs.runs(ASYNCHRONOUS)
     send_signal(_replica(pods, "worker-0"), "KILL")
 
     def replaced() -> Json | None:
-        found = [p for p in scene.cluster.pods(ASYNCHRONOUS) if p["metadata"]["name"].endswith("worker-0-r1")]
-        return next((p for p in found if p["status"]["phase"] == "Running"), None)
+        successors = [p for p in jobs.cluster.pods(ASYNCHRONOUS) if p["metadata"]["name"].endswith("worker-0-r1")]
+        return next((p for p in successors if p["status"]["phase"] == "Running"), None)
 
     wait_for("the worker's replacement", replaced)
-    assert [c["reason"] for c in scene.root_causes(ASYNCHRONOUS)] == ["Crash"]
-    kept = {p["metadata"]["uid"] for p in scene.cluster.pods(ASYNCHRONOUS) if p["status"]["phase"] == "Running"}
+    assert [c["reason"] for c in jobs.root_causes(ASYNCHRONOUS)] == ["Crash"]
+    kept = {p["metadata"]["uid"] for p in jobs.cluster.pods(ASYNCHRONOUS) if p["status"]["phase"] == "Running"}
     assert {_replica(pods, name)["metadata"]["uid"] for name in ("chief-0", "ps-0")} <= kept
 
 
 @pytest.mark.long
-def test_a_killed_parameter_server_restarts_chief_servers_and_workers(scene: Scene) -> None:
+def test_a_killed_parameter_server_restarts_chief_servers_and_workers(jobs: JobNamespace) -> None:
     # given a gang whose worker may have been replaced before
-    running = [pod for pod in scene.cluster.pods(ASYNCHRONOUS) if pod["status"]["phase"] == "Running"]
-    before = scene.cluster.job(ASYNCHRONOUS)["status"].get("restarts", {}).get("counted", 0)
+    running = [pod for pod in jobs.cluster.pods(ASYNCHRONOUS) if pod["status"]["phase"] == "Running"]
+    before = jobs.cluster.job(ASYNCHRONOUS)["status"].get("restarts", {}).get("counted", 0)
     # when
     send_signal(_replica(running, "ps-0"), "KILL")
     # then
-    status = scene.ended(ASYNCHRONOUS)
+    status = jobs.ended(ASYNCHRONOUS)
     assert status["phase"] == "Succeeded", status["summary"]
-    names = {p["metadata"]["name"] for p in scene.cluster.pods(ASYNCHRONOUS)}
+    names = {p["metadata"]["name"] for p in jobs.cluster.pods(ASYNCHRONOUS)}
     assert f"{ASYNCHRONOUS}-chief-0-r{before + 1}" in names
-    cause = scene.root_causes(ASYNCHRONOUS)[-1]
+    cause = jobs.root_causes(ASYNCHRONOUS)[-1]
     assert (cause["role"], cause["reason"], cause["exitCode"]) == ("ps", "Crash", 137)
-    assert scene.printed(ASYNCHRONOUS)["RESTARTS"] == str(before + 1)
+    assert jobs.printed(ASYNCHRONOUS)["RESTARTS"] == str(before + 1)
 
 
-def _steps_move(scene: Scene, name: str) -> None:
+def _steps_move(jobs: JobNamespace, name: str) -> None:
     """Wait until a step of the present attempt has been reported."""
 
     def moves() -> bool:
-        status = scene.cluster.job(name)["status"]
+        status = jobs.cluster.job(name)["status"]
         before = [f for f in status.get("failures", ()) if f["rootCause"]]
         reported = status.get("progress", {}).get("reportedAt", "")
         return bool(status.get("progress", {}).get("step")) and (not before or reported > before[-1]["time"])

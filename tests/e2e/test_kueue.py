@@ -66,7 +66,7 @@ def test_a_gang_that_kueue_preempts_saves_waits_and_sees_every_example_once(clus
         cluster.delete_job("second")
         cluster.apply(counting_job("second", replicas=REPLICAS, epochs=1, **spec))
         wait_for("the second to wait", lambda: phase("second") == "Queued")
-        assert "insufficient unused quota for cpu" in gang.scene.printed("second")["MESSAGE"]
+        assert "insufficient unused quota for cpu" in gang.jobs.printed("second")["MESSAGE"]
         # when a more urgent Workload preempts it
         workloads = kueue.WORKLOADS.format(ns=namespace)
         api.do("POST", workloads, urgent_workload(namespace))
@@ -80,7 +80,7 @@ def test_a_gang_that_kueue_preempts_saves_waits_and_sees_every_example_once(clus
         # then the gang trains on from the checkpoint that it saved
         gang.steps_after(before)
         gang.hurry()
-        status = gang.scene.ended("queued", seconds=600)
+        status = gang.jobs.ended("queued", seconds=600)
         assert (status["phase"], status["attempt"]) == ("Succeeded", 1), gang.described()
         assert (status["restarts"]["counted"], status["restarts"]["uncounted"]) == (0, 0)
         assert status["progress"]["step"] > saved > 0

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 from support.api import Json
 from support.e2e import Cluster
-from support.failing import Scene, own_namespace, small_job
+from support.failing_jobs import JobNamespace, own_namespace, small_job
 from support.nodes import signal_program
 from support.polling import wait_for
 
@@ -49,17 +49,17 @@ while late and not pathlib.Path("/tmp/go").exists():
 
 
 @pytest.fixture
-def scene(cluster: Cluster) -> Iterator[Scene]:
-    with own_namespace(cluster, "launched") as scene:
-        yield scene
+def jobs(cluster: Cluster) -> Iterator[JobNamespace]:
+    with own_namespace(cluster, "launched") as jobs:
+        yield jobs
 
 
-def uids(scene: Scene, job: str) -> dict[str, str]:
-    return {pod["spec"]["hostname"]: pod["metadata"]["uid"] for pod in scene.cluster.pods(job)}
+def uids(jobs: JobNamespace, job: str) -> dict[str, str]:
+    return {pod["spec"]["hostname"]: pod["metadata"]["uid"] for pod in jobs.cluster.pods(job)}
 
 
-def replica(scene: Scene, job: str, name: str) -> Json:
-    return next(pod for pod in scene.cluster.pods(job) if pod["spec"]["hostname"] == name)
+def replica(jobs: JobNamespace, job: str, name: str) -> Json:
+    return next(pod for pod in jobs.cluster.pods(job) if pod["spec"]["hostname"] == name)
 
 
 def launched(name: str, command: list[str], **spec: Any) -> Json:
@@ -80,34 +80,34 @@ def with_file(job: Json, name: str, text: str) -> tuple[Json, Json]:
 
 
 @pytest.mark.long
-def test_launchers_that_wait_for_each_other_to_begin_restart_nothing(scene: Scene) -> None:
+def test_launchers_that_wait_for_each_other_to_begin_restart_nothing(jobs: JobNamespace) -> None:
     python_path = [{"name": "PYTHONPATH", "value": "/code"}]
     job = launched("meets", ["true"], replicas=2, env=python_path)
-    scene.start(*with_file(job, "sitecustomize.py", HOLDS))
-    scene.runs("meets")
-    waits = scene.await_description("meets", "their launchers wait: worker-1: its launcher is not connected")
+    jobs.start(*with_file(job, "sitecustomize.py", HOLDS))
+    jobs.runs("meets")
+    waits = jobs.await_description("meets", "their launchers wait: worker-1: its launcher is not connected")
     assert "Restarting" not in waits
-    late = replica(scene, "meets", "worker-1")["metadata"]["name"]
-    scene.cluster.kubectl.run("exec", f"--namespace={scene.cluster.namespace}", late, "--", "touch", "/tmp/go")
-    status = scene.ended("meets")
+    late = replica(jobs, "meets", "worker-1")["metadata"]["name"]
+    jobs.cluster.kubectl.run("exec", f"--namespace={jobs.cluster.namespace}", late, "--", "touch", "/tmp/go")
+    status = jobs.ended("meets")
     assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", 0)
     assert "Restarting" not in {condition["type"] for condition in status["conditions"]}
 
 
 @pytest.mark.long
-def test_a_program_that_is_not_python_is_started_again_in_its_pod(scene: Scene) -> None:
-    scene.start(launched("shell", ["sh", "-c", SHELL], replicas=2))
-    scene.runs("shell")
-    pods = uids(scene, "shell")
-    signal_program(replica(scene, "shell", "worker-1"), "KILL")
-    status = scene.ended("shell")
+def test_a_program_that_is_not_python_is_started_again_in_its_pod(jobs: JobNamespace) -> None:
+    jobs.start(launched("shell", ["sh", "-c", SHELL], replicas=2))
+    jobs.runs("shell")
+    pods = uids(jobs, "shell")
+    signal_program(replica(jobs, "shell", "worker-1"), "KILL")
+    status = jobs.ended("shell")
     assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", 1)
-    (cause,) = scene.root_causes("shell")
+    (cause,) = jobs.root_causes("shell")
     assert (cause["role"], cause["index"], cause["reason"], cause["exitCode"]) == ("worker", 1, "Crash", 137)
-    assert uids(scene, "shell") == pods
+    assert uids(jobs, "shell") == pods
 
 
-def test_a_script_with_servers_of_its_own_loses_a_worker_and_then_its_parameter_server(scene: Scene) -> None:
+def test_a_script_with_servers_of_its_own_loses_a_worker_and_then_its_parameter_server(jobs: JobNamespace) -> None:
     without_gpu = [{"name": "CUDA_VISIBLE_DEVICES", "value": ""}]
     job = launched(
         "counts",
@@ -117,19 +117,19 @@ def test_a_script_with_servers_of_its_own_loses_a_worker_and_then_its_parameter_
         ps={"replicas": 1},
         env=without_gpu,
     )
-    scene.start(*with_file(job, "counts.py", COUNTS))
-    scene.runs("counts")
-    chief, pods = replica(scene, "counts", "chief-0")["metadata"]["name"], uids(scene, "counts")
-    logs = ("logs", f"--namespace={scene.cluster.namespace}", chief)
-    wait_for("the chief to count", lambda: "counting" in scene.cluster.kubectl.run(*logs))
+    jobs.start(*with_file(job, "counts.py", COUNTS))
+    jobs.runs("counts")
+    chief, pods = replica(jobs, "counts", "chief-0")["metadata"]["name"], uids(jobs, "counts")
+    logs = ("logs", f"--namespace={jobs.cluster.namespace}", chief)
+    wait_for("the chief to count", lambda: "counting" in jobs.cluster.kubectl.run(*logs))
 
-    signal_program(replica(scene, "counts", "worker-0"), "KILL")
-    wait_for("the worker's failure", lambda: len(scene.root_causes("counts")) == 1)
-    assert scene.cluster.kubectl.run(*logs).count("counting") == 1, "a lost worker alone is started again"
+    signal_program(replica(jobs, "counts", "worker-0"), "KILL")
+    wait_for("the worker's failure", lambda: len(jobs.root_causes("counts")) == 1)
+    assert jobs.cluster.kubectl.run(*logs).count("counting") == 1, "a lost worker alone is started again"
 
-    signal_program(replica(scene, "counts", "ps-0"), "KILL")
-    status = scene.ended("counts")
+    signal_program(replica(jobs, "counts", "ps-0"), "KILL")
+    status = jobs.ended("counts")
     assert status["phase"] == "Succeeded", status["summary"]
-    causes = [(f["role"], f["index"], f["reason"]) for f in scene.root_causes("counts")]
+    causes = [(f["role"], f["index"], f["reason"]) for f in jobs.root_causes("counts")]
     assert causes == [("worker", 0, "Crash"), ("ps", 0, "Crash")]
-    assert uids(scene, "counts") == pods
+    assert uids(jobs, "counts") == pods

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support.api import Json
 from support.e2e import Cluster, example
-from support.failing import Scene
+from support.failing_jobs import JobNamespace
 
 from tfdist_demo import data, manifests, on_this_machine
 
@@ -32,19 +32,19 @@ def here(job: Json, folder: Path) -> Json:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     status: Json = json.loads((folder / ".tfdist" / NAME / "status.json").read_text())
-    found: Json = status["evaluation"]["final"]
-    return found
+    final: Json = status["evaluation"]["final"]
+    return final
 
 
-def test_two_workers_and_the_evaluation_after_them_give_the_same_here_and_on_pods(
+def test_two_workers_and_their_evaluation_give_equal_metrics_locally_and_on_pods(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     job = example(NAME, steps=STEPS, model="mlp")
     del job["spec"]["training"]["config"]["epochs"]
     cluster.delete_job(NAME)
-    scene = Scene(cluster)
-    scene.start(job)
-    status = scene.ended(NAME, seconds=400)
+    jobs = JobNamespace(cluster)
+    jobs.start(job)
+    status = jobs.ended(NAME, seconds=400)
     assert status["phase"] == "Succeeded", status["summary"]
     on_pods = status["evaluation"]["final"]
     cluster.delete_job(NAME)

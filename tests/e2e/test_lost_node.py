@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from support.api import Json
 from support.e2e import Cluster
-from support.failing import WAITS, Scene, own_namespace, small_job
+from support.failing_jobs import WAITS, JobNamespace, own_namespace, small_job
 from support.nodes import cut, paused, require_own_nodes
 from support.polling import wait_for
 from support.rounds import Rounds, started
@@ -34,33 +34,33 @@ SPREAD: Final = {
 
 
 @pytest.fixture
-def scene(cluster: Cluster) -> Iterator[Scene]:
+def jobs(cluster: Cluster) -> Iterator[JobNamespace]:
     require_own_nodes(STOPS)
-    with own_namespace(cluster, "lost-node") as scene:
-        yield scene
+    with own_namespace(cluster, "lost-node") as jobs:
+        yield jobs
 
 
-def test_the_next_attempt_starts_on_other_nodes_while_the_old_pod_still_terminates(scene: Scene) -> None:
-    scene.start(small_job("lost-node", WAITS, replicas=2, template={"spec": SPREAD}))
-    pods = scene.runs("lost-node")
-    nodes, known = [pod["spec"]["nodeName"] for pod in pods], _nodes_of_controllers(scene.cluster)
-    lost = next((node for node in nodes if node not in known), nodes[1])
+def test_the_next_attempt_starts_on_other_nodes_while_the_old_pod_still_terminates(jobs: JobNamespace) -> None:
+    jobs.start(small_job("lost-node", WAITS, replicas=2, template={"spec": SPREAD}))
+    pods = jobs.runs("lost-node")
+    nodes, controllers = [pod["spec"]["nodeName"] for pod in pods], _nodes_of_controllers(jobs.cluster)
+    lost = next((node for node in nodes if node not in controllers), nodes[1])
     with paused(lost):
-        status = scene.ended("lost-node", seconds=240)
+        status = jobs.ended("lost-node", seconds=240)
         assert status["phase"] == "Succeeded"
-        [cause] = scene.root_causes("lost-node")
+        [cause] = jobs.root_causes("lost-node")
         assert (cause["reason"], cause["counted"], cause["node"]) == ("Disruption", False, lost)
-        assert scene.printed("lost-node")["RESTARTS"] == "1"
-        scene.await_description("lost-node", "Reason: Disruption", f"node {lost}", "Warning Restarting")
-        later = [p for p in scene.cluster.pods("lost-node") if p["metadata"]["name"].endswith("-r1")]
+        assert jobs.printed("lost-node")["RESTARTS"] == "1"
+        jobs.await_description("lost-node", "Reason: Disruption", f"node {lost}", "Warning Restarting")
+        later = [p for p in jobs.cluster.pods("lost-node") if p["metadata"]["name"].endswith("-r1")]
         assert lost not in {p["spec"]["nodeName"] for p in later}
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class SeparatedGang:
     """A chief and a worker under launchers, and the node of the worker, where no controller is if that can be."""
 
-    gang: Rounds
+    rounds: Rounds
     node: str
     pods: dict[str, Json]
 
@@ -71,11 +71,11 @@ class Apart:
     @property
     def log(self) -> str:
         """Of the chief, which can be asked whatever happens to the other node."""
-        return self.gang.log("chief-0")
+        return self.rounds.log("chief-0")
 
 
 @pytest.fixture
-def apart(cluster: Cluster) -> Iterator[Apart]:
+def separated_gang(cluster: Cluster) -> Iterator[SeparatedGang]:
     require_own_nodes(STOPS)
     wait_for("every node to be back", lambda: _all_usable(cluster))
     workers = [name for name in _names(cluster.kubectl.get("nodes")) if not name.endswith("control-plane")]
@@ -86,12 +86,12 @@ def apart(cluster: Cluster) -> Iterator[Apart]:
     with started(cluster, "apart", leader="chief-0", runPolicy=no_restart, **roles) as gang:
         pods = gang.pods()
         assert [pods[name]["spec"]["nodeName"] for name in ("chief-0", "worker-0")] == [near, far]
-        yield Apart(gang, far, pods)
+        yield SeparatedGang(gang, far, pods)
 
 
 def _nodes_of_controllers(cluster: Cluster) -> list[str]:
-    found = cluster.kubectl.pods(cluster.kubectl.place.system, cluster.kubectl.place.selector)
-    return [pod["spec"]["nodeName"] for pod in found]
+    pods = cluster.kubectl.pods(cluster.kubectl.place.system, cluster.kubectl.place.selector)
+    return [pod["spec"]["nodeName"] for pod in pods]
 
 
 def _all_usable(cluster: Cluster) -> bool:
@@ -101,8 +101,8 @@ def _all_usable(cluster: Cluster) -> bool:
     return not marks & {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 
 
-def _names(found: Json | None) -> list[str]:
-    return [item["metadata"]["name"] for item in (found or {})["items"]]
+def _names(listed: Json | None) -> list[str]:
+    return [item["metadata"]["name"] for item in (listed or {})["items"]]
 
 
 def _prefers(node: str) -> Json:
@@ -113,38 +113,44 @@ def _prefers(node: str) -> Json:
     return {"spec": {"affinity": affinity, "terminationGracePeriodSeconds": 1}}
 
 
-def test_a_node_that_stands_still_for_a_while_costs_no_pod_under_launchers(apart: Apart) -> None:
+def test_a_node_that_stands_still_for_a_while_costs_no_pod_under_launchers(separated_gang: SeparatedGang) -> None:
     waits = "worker-0: its launcher is not connected"
-    with paused(apart.node):
-        wait_for("the chief to wait", lambda: waits in apart.log)
-    apart.go_on(waits)
-    assert apart.gang.uids() == {replica: pod["metadata"]["uid"] for replica, pod in apart.pods.items()}
-    apart.gang.each_example_once()
+    with paused(separated_gang.node):
+        wait_for("the chief to wait", lambda: waits in separated_gang.log)
+    separated_gang.go_on(waits)
+    assert separated_gang.rounds.uids() == {
+        replica: pod["metadata"]["uid"] for replica, pod in separated_gang.pods.items()
+    }
+    separated_gang.rounds.each_example_once()
 
 
-def test_under_launchers_the_replica_of_a_lost_node_is_replaced_alone(apart: Apart) -> None:
+def test_under_launchers_the_replica_of_a_lost_node_is_replaced_alone(separated_gang: SeparatedGang) -> None:
     def moved() -> bool:
-        return apart.gang.pods()["worker-0"]["spec"].get("nodeName") not in {apart.node, None}
+        return separated_gang.rounds.pods()["worker-0"]["spec"].get("nodeName") not in {separated_gang.node, None}
 
-    with paused(apart.node):
+    with paused(separated_gang.node):
         wait_for("a new pod of worker-0 on another node", moved, seconds=240)
-        apart.go_on(" round number=")
-    assert apart.gang.uids()["chief-0"] == apart.pods["chief-0"]["metadata"]["uid"]
-    apart.gang.each_example_once()
+        separated_gang.go_on(" round number=")
+    assert separated_gang.rounds.uids()["chief-0"] == separated_gang.pods["chief-0"]["metadata"]["uid"]
+    separated_gang.rounds.each_example_once()
 
 
 @pytest.mark.parametrize("seconds", [15, 90])
-def test_a_node_that_stands_still_counts_nothing_and_no_healthy_replica_is_blamed(apart: Apart, seconds: int) -> None:
-    with paused(apart.node):
+def test_a_node_that_stands_still_counts_nothing_and_no_healthy_replica_is_blamed(
+    separated_gang: SeparatedGang, seconds: int
+) -> None:
+    with paused(separated_gang.node):
         _pass(seconds)
-    _goes_on_uncounted(apart)
+    _goes_on_uncounted(separated_gang)
 
 
-def test_a_network_that_is_cut_between_two_pods_counts_nothing(apart: Apart) -> None:
-    with cut(apart.pods["chief-0"], apart.pods["worker-0"]):
+def test_a_network_that_is_cut_between_two_pods_counts_nothing(separated_gang: SeparatedGang) -> None:
+    with cut(separated_gang.pods["chief-0"], separated_gang.pods["worker-0"]):
         _pass(30)
-    _goes_on_uncounted(apart)
-    assert apart.gang.uids() == {replica: pod["metadata"]["uid"] for replica, pod in apart.pods.items()}
+    _goes_on_uncounted(separated_gang)
+    assert separated_gang.rounds.uids() == {
+        replica: pod["metadata"]["uid"] for replica, pod in separated_gang.pods.items()
+    }
 
 
 def _pass(seconds: float) -> None:
@@ -153,14 +159,14 @@ def _pass(seconds: float) -> None:
     wait_for(f"{seconds} s to pass", lambda: time.monotonic() >= end, seconds=seconds + 30)
 
 
-def _goes_on_uncounted(apart: Apart) -> None:
+def _goes_on_uncounted(separated_gang: SeparatedGang) -> None:
     """Wait until the gang, which has no restart left, trains again; see that only the silent one is blamed."""
-    apart.gang.steps_after(apart.gang.now(), saved=True)
-    status = apart.gang.cluster.job(apart.gang.name)["status"]
-    assert (status["phase"], status["restarts"]["counted"]) == ("Running", 0), apart.gang.described()
-    causes = apart.gang.scene.root_causes(apart.gang.name)
+    separated_gang.rounds.steps_after(separated_gang.rounds.now(), saved=True)
+    status = separated_gang.rounds.cluster.job(separated_gang.rounds.name)["status"]
+    assert (status["phase"], status["restarts"]["counted"]) == ("Running", 0), separated_gang.rounds.described()
+    causes = separated_gang.rounds.jobs.root_causes(separated_gang.rounds.name)
     assert {(c["role"], c["reason"], c["counted"]) for c in causes} <= {
         ("worker", "Disruption", False),
         ("worker", "Preempted", False),
     }, causes
-    apart.gang.each_example_once()
+    separated_gang.rounds.each_example_once()

@@ -43,7 +43,7 @@ def test_ten_kills_in_a_row_cost_no_pod_and_no_example(cluster: Cluster, replica
         assert [f["round"] for f in causes] == list(range(KILLS))
         assert gang.uids() == pods
         gang.hurry()
-        status = gang.scene.ended(gang.name, seconds=240)
+        status = gang.jobs.ended(gang.name, seconds=240)
         assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", KILLS)
         assert gang.each_example_once() == 300
 
@@ -61,7 +61,7 @@ def test_standby_processes_continue_in_the_same_pods_with_the_next_example(clust
         assert [gang.log(replica).count("standby=True") for replica in pods] == [len(victims)] * 2
         assert gang.uids() == pods
         gang.hurry()
-        status = gang.scene.ended(gang.name, seconds=240)
+        status = gang.jobs.ended(gang.name, seconds=240)
         assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", len(victims))
         assert gang.each_example_once() == 300
 
@@ -92,7 +92,7 @@ def test_members_that_cannot_reach_each_other_stop_and_go_on_when_they_can(gang:
     with cut(pods["worker-0"], pods["worker-1"]):
         wait_for(
             "the gang to wait for worker-1",
-            lambda: "worker-1: its launcher is not connected" in gang.scene.described(gang.name),
+            lambda: "worker-1: its launcher is not connected" in gang.jobs.described(gang.name),
         )
     gang.steps_after(gang.now(), saved=True)
     assert gang.uids() == {replica: pod["metadata"]["uid"] for replica, pod in pods.items()}
@@ -117,7 +117,7 @@ def test_a_lost_launcher_is_replaced_alone_and_its_gang_goes_on(gang: Rounds, re
 @pytest.mark.parametrize("replica", ["worker-0", "worker-1"], ids=["the leader's", "another's"])
 def test_a_deleted_pod_saves_with_its_gang_and_is_replaced_alone_uncounted(gang: Rounds, replica: str) -> None:
     before, pods = gang.now(), gang.pods()
-    gang.scene.delete_pod(pods[replica]["metadata"]["name"])
+    gang.jobs.delete_pod(pods[replica]["metadata"]["name"])
     _is_replaced(gang, replica, pods)
     gang.steps_after(before, saved=True)
     status = gang.cluster.job(gang.name)["status"]

@@ -2,7 +2,7 @@
 
 import pytest
 from support.e2e import Cluster, example
-from support.failing import Scene
+from support.failing_jobs import JobNamespace
 from support.rounds import started
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -16,11 +16,11 @@ def test_a_job_whose_process_is_killed_trains_on_and_is_evaluated_while_another_
     cluster: Cluster,
 ) -> None:
     # Given a gang of two that trains, and a job whose program rejects its settings
-    scene = Scene(cluster)
+    jobs = JobNamespace(cluster)
     cluster.delete_job("smoke-error")
     evaluated = {"mode": "AfterTraining"}
     with started(cluster, "smoke", replicas=2, epochs=EPOCHS, evaluation=evaluated) as gang:
-        scene.start(example("smoke-error", metrics=["keras.NoSuchMetric"]))
+        jobs.start(example("smoke-error", metrics=["keras.NoSuchMetric"]))
         pods = gang.uids()
 
         # When a training process is killed
@@ -34,15 +34,15 @@ def test_a_job_whose_process_is_killed_trains_on_and_is_evaluated_while_another_
 
         # And the job succeeds, with every example evaluated once
         gang.hurry()
-        status = scene.ended("smoke", seconds=300)
-        assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", 1), scene.described("smoke")
+        status = jobs.ended("smoke", seconds=300)
+        assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", 1), jobs.described("smoke")
         assert gang.each_example_once() == EPOCHS
         final = status["evaluation"]["final"]
         assert final["examples"] == EXAMPLES
         assert final["metrics"]["spread"] == pytest.approx((EXAMPLES**2 - 1) / 3)
 
     # And the other has failed at its first attempt, with the field in its message
-    failed = scene.ended("smoke-error", seconds=300)
+    failed = jobs.ended("smoke-error", seconds=300)
     assert (failed["phase"], failed["attempt"]) == ("Failed", 0)
     condition = cluster.await_condition("smoke-error", "Failed", "UserError", 60)
     assert "training.config.metrics" in condition["message"]

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from support.api import Json
 from support.e2e import Cluster, example
-from support.failing import Scene, own_namespace
+from support.failing_jobs import JobNamespace, own_namespace
 from support.nodes import paused, require_own_nodes, send_signal, signal_program
 from support.polling import wait_for
 
@@ -84,21 +84,21 @@ SPREAD: Final[Json] = {
 
 
 @pytest.fixture
-def scene(cluster: Cluster) -> Iterator[Scene]:
-    with own_namespace(cluster, "script") as scene:
-        yield scene
+def namespace(cluster: Cluster) -> Iterator[JobNamespace]:
+    with own_namespace(cluster, "script") as namespace:
+        yield namespace
 
 
-def test_a_keras_script_trains_on_two_workers_with_equal_losses(scene: Scene) -> None:
+def test_a_keras_script_trains_on_two_workers_with_equal_losses(namespace: JobNamespace) -> None:
     # when
-    scene.start(CODE, JOB)
-    status = scene.ended("my-script", seconds=240)
+    namespace.start(CODE, JOB)
+    status = namespace.ended("my-script", seconds=240)
     # then
-    assert (status["phase"], status["attempt"]) == ("Succeeded", 0), scene.described("my-script")
+    assert (status["phase"], status["attempt"]) == ("Succeeded", 0), namespace.described("my-script")
     assert (status["progress"]["step"], status["progress"]["totalSteps"]) == (6, 6), "`fit` reports by itself"
     assert (status["evaluation"]["final"]["step"], status["evaluation"]["final"]["examples"]) == (6, 30)
     assert status["evaluation"]["best"]["metrics"] == status["evaluation"]["final"]["metrics"], "of the lowest loss"
-    first, second = [losses(log(scene, pod)) for pod in scene.cluster.pods("my-script")]
+    first, second = [losses(log(namespace, pod)) for pod in namespace.cluster.pods("my-script")]
     assert first == second
     assert len(first.split(",")) == 3, "one loss of each epoch"
 
@@ -125,20 +125,22 @@ def test_a_script_whose_process_is_killed_and_whose_pod_is_deleted_ends_with_the
     cluster: Cluster, jobs: tuple[Json, Json]
 ) -> None:
     # given
-    scene, (alone, resumed) = Scene(cluster), jobs
-    scene.start(CODE, alone)
-    assert scene.ended("undisturbed", seconds=240)["phase"] == "Succeeded"
+    namespace, (alone, resumed) = JobNamespace(cluster), jobs
+    namespace.start(CODE, alone)
+    assert namespace.ended("undisturbed", seconds=240)["phase"] == "Succeeded"
     # when a process of the other job is killed, and then a pod deleted
-    scene.start(resumed)
-    until_step(scene, 12)
-    signal_program(replica(scene, 1), "KILL")
-    until_step(scene, 40)
-    scene.delete_pod(replica(scene, 1)["metadata"]["name"])
+    namespace.start(resumed)
+    until_step(namespace, 12)
+    signal_program(replica(namespace, 1), "KILL")
+    until_step(namespace, 40)
+    namespace.delete_pod(replica(namespace, 1)["metadata"]["name"])
     # then
-    status = scene.ended("resumed", seconds=240)
-    assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", 1), scene.described("resumed")
-    expected = {losses(log(scene, pod)) for pod in scene.cluster.pods("undisturbed")}
-    assert {losses(log(scene, pod)) for pod in scene.cluster.pods("resumed")} == expected, scene.described("resumed")
+    status = namespace.ended("resumed", seconds=240)
+    assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", 1), namespace.described("resumed")
+    expected = {losses(log(namespace, pod)) for pod in namespace.cluster.pods("undisturbed")}
+    assert {losses(log(namespace, pod)) for pod in namespace.cluster.pods("resumed")} == expected, namespace.described(
+        "resumed"
+    )
     assert status["evaluation"]["final"]["checkpoint"] == status["progress"]["lastCheckpoint"]["path"]
     assert status["export"]["final"]["step"] == status["progress"]["step"] == 80
     assert status["export"]["best"]["step"] == status["evaluation"]["best"]["step"]
@@ -152,45 +154,45 @@ def test_a_script_that_is_disturbed_ten_times_ends_with_the_losses_of_one_left_a
 ) -> None:
     require_own_nodes("makes a node stand still, and with it what others run there")
     # given
-    scene, (alone, resumed) = Scene(cluster), jobs
-    scene.start(CODE, alone)
-    assert scene.ended("undisturbed", seconds=600)["phase"] == "Succeeded"
-    scene.start(resumed)
+    namespace, (alone, resumed) = JobNamespace(cluster), jobs
+    namespace.start(CODE, alone)
+    assert namespace.ended("undisturbed", seconds=600)["phase"] == "Succeeded"
+    namespace.start(resumed)
     # when programs and launchers are killed and terminated, and pods deleted
     for number, disturb in enumerate(DISTURBANCES):
-        until_step(scene, 10 * (number + 1))
-        disturb(scene, replica(scene, number % 2))
+        until_step(namespace, 10 * (number + 1))
+        disturb(namespace, replica(namespace, number % 2))
     # and a node stands still
-    until_step(scene, 10 * (len(DISTURBANCES) + 1))
-    with paused(replica(scene, 1)["spec"]["nodeName"]):
-        until_step(scene, 10 * (len(DISTURBANCES) + 3), seconds=300)
+    until_step(namespace, 10 * (len(DISTURBANCES) + 1))
+    with paused(replica(namespace, 1)["spec"]["nodeName"]):
+        until_step(namespace, 10 * (len(DISTURBANCES) + 3), seconds=300)
     # then
-    status = scene.ended("resumed", seconds=600)
-    assert status["phase"] == "Succeeded", scene.described("resumed")
+    status = namespace.ended("resumed", seconds=600)
+    assert status["phase"] == "Succeeded", namespace.described("resumed")
     assert status["progress"]["step"] == 400
-    found, expected = (numbers(scene, name) for name in ("resumed", "undisturbed"))
-    assert len(found) == 200
+    actual, expected = (numbers(namespace, name) for name in ("resumed", "undisturbed"))
+    assert len(actual) == 200
     # the sums of an interrupted epoch are added in another order
-    assert found == pytest.approx(expected, rel=1e-5)
+    assert actual == pytest.approx(expected, rel=1e-5)
 
 
-def kill_program(_: Scene, pod: Json) -> None:
+def kill_program(_: JobNamespace, pod: Json) -> None:
     signal_program(pod, "KILL")
 
 
-def terminate_program(_: Scene, pod: Json) -> None:
+def terminate_program(_: JobNamespace, pod: Json) -> None:
     signal_program(pod, "TERM")
 
 
-def kill_launcher(_: Scene, pod: Json) -> None:
+def kill_launcher(_: JobNamespace, pod: Json) -> None:
     send_signal(pod, "KILL")
 
 
-def delete_pod(scene: Scene, pod: Json) -> None:
-    scene.delete_pod(pod["metadata"]["name"])
+def delete_pod(namespace: JobNamespace, pod: Json) -> None:
+    namespace.delete_pod(pod["metadata"]["name"])
 
 
-DISTURBANCES: Final[tuple[Callable[[Scene, Json], None], ...]] = (
+DISTURBANCES: Final[tuple[Callable[[JobNamespace, Json], None], ...]] = (
     kill_program,
     kill_program,
     terminate_program,
@@ -204,35 +206,35 @@ DISTURBANCES: Final[tuple[Callable[[Scene, Json], None], ...]] = (
 """Of the workers in turn; a node that stands still is the tenth."""
 
 
-def numbers(scene: Scene, job: str) -> list[float]:
+def numbers(namespace: JobNamespace, job: str) -> list[float]:
     """Return the losses that a worker that has succeeded has printed, when the kubelet has reported its end."""
 
     def succeeded() -> list[Json]:
-        return [pod for pod in scene.cluster.pods(job) if pod["status"]["phase"] == "Succeeded"]
+        return [pod for pod in namespace.cluster.pods(job) if pod["status"]["phase"] == "Succeeded"]
 
     pods = wait_for(f"a pod of {job} that has succeeded", succeeded)
-    return [float(number) for number in losses(log(scene, pods[0])).strip("[]").split(",")]
+    return [float(number) for number in losses(log(namespace, pods[0])).strip("[]").split(",")]
 
 
-def replica(scene: Scene, index: int) -> Json:
+def replica(namespace: JobNamespace, index: int) -> Json:
     """Return the running pod of a worker."""
-    pods = scene.cluster.pods("resumed")
+    pods = namespace.cluster.pods("resumed")
     of_worker = (pod for pod in pods if pod["metadata"]["labels"]["tfdist.dev/index"] == str(index))
     return next(pod for pod in of_worker if "deletionTimestamp" not in pod["metadata"])
 
 
-def until_step(scene: Scene, step: int, seconds: float = 120) -> None:
+def until_step(namespace: JobNamespace, step: int, seconds: float = 120) -> None:
     def progress() -> int:
-        return int(scene.cluster.job("resumed").get("status", {}).get("progress", {}).get("step") or 0)
+        return int(namespace.cluster.job("resumed").get("status", {}).get("progress", {}).get("step") or 0)
 
     wait_for(f"step {step}", lambda: progress() >= step, seconds=seconds)
 
 
-def log(scene: Scene, pod: Json) -> str:
-    return scene.cluster.kubectl.run("logs", f"--namespace={scene.cluster.namespace}", pod["metadata"]["name"])
+def log(namespace: JobNamespace, pod: Json) -> str:
+    return namespace.cluster.kubectl.run("logs", f"--namespace={namespace.cluster.namespace}", pod["metadata"]["name"])
 
 
 def losses(text: str) -> str:
     """Return the losses that a worker of the gang has printed once."""
-    (found,) = re.findall(r"round \d+ workers 2 losses (.*)$", text, re.MULTILINE)
-    return str(found)
+    (line,) = re.findall(r"round \d+ workers 2 losses (.*)$", text, re.MULTILINE)
+    return str(line)

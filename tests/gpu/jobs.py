@@ -41,12 +41,12 @@ def skip_without_gpus(kind: str, count: int = 1) -> None:
 
 def environ(kind: str, count: int = 1) -> dict[str, str]:
     """Return the environment of a process that uses `count` devices of a kind."""
-    made = {name: value for name, value in os.environ.items() if name not in {"TF_CONFIG", LOGICAL_CPUS_ENV}}
+    variables = {name: value for name, value in os.environ.items() if name not in {"TF_CONFIG", LOGICAL_CPUS_ENV}}
     if kind == "CPU":
-        return made | {"CUDA_VISIBLE_DEVICES": "-1", LOGICAL_CPUS_ENV: str(count)}
-    if made.get("CUDA_VISIBLE_DEVICES") == "-1":  # of the suites that run on CPUs only
-        del made["CUDA_VISIBLE_DEVICES"]
-    return made
+        return variables | {"CUDA_VISIBLE_DEVICES": "-1", LOGICAL_CPUS_ENV: str(count)}
+    if variables.get("CUDA_VISIBLE_DEVICES") == "-1":  # of the suites that run on CPUs only
+        del variables["CUDA_VISIBLE_DEVICES"]
+    return variables
 
 
 class Job:
@@ -61,7 +61,7 @@ class Job:
         self.workers: dict[int, Fork] = {}
 
     def start(self, attempt: int = 0, hold_at: str = "") -> None:
-        """Start all workers; they stop at the places `hold_at` of `support.held_program`."""
+        """Start all workers; they stop at the places `hold_at` of `support.breakpoint_program`."""
         for index, _ in enumerate(self._addresses):
             holds = {"HOLD_AT": hold_at, "HOLD_FILE": str(self.hold_file)} if hold_at else {}
             self.workers[index] = Fork(self._environ(index, attempt) | holds, self.folder / f"out-{index}")

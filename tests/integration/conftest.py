@@ -8,8 +8,7 @@ from contextlib import contextmanager
 import pytest
 from support import controller as controllers
 from support.api import Api
-from support.conformance import Moved, Stage
-from support.conformance import stage as run_stage
+from support.conformance import ConformanceCluster, ConvertedJob, conformance_cluster
 from support.control_plane import control_plane
 from support.schedulers import coscheduling as coscheduling_scheduler
 from support.schedulers import kueue as kueue_scheduler
@@ -57,24 +56,26 @@ def controller(api: Api, tmp_path: pathlib.Path) -> Iterator[controllers.Control
 
 
 @pytest.fixture(scope="module")
-def stage(api: Api, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def cluster(
+    api: Api, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ConformanceCluster]:
     """The situations of a module's tests, in a namespace with a controller of its own."""
     folder = tmp_path_factory.mktemp("controller")
-    with _namespace(api) as name, run_stage(api, request.module, name, folder) as made:
-        yield made
+    with _namespace(api) as name, conformance_cluster(api, request.module, name, folder) as cluster:
+        yield cluster
 
 
 @pytest.fixture
-def jobs(stage: Stage, request: pytest.FixtureRequest) -> list[Moved]:
+def jobs(cluster: ConformanceCluster, request: pytest.FixtureRequest) -> list[ConvertedJob]:
     """The jobs of the test's situations."""
-    return stage.situations[request.function.__name__]
+    return cluster.situations[request.function.__name__]
 
 
 @pytest.fixture
-def job(jobs: list[Moved]) -> Moved:
+def job(jobs: list[ConvertedJob]) -> ConvertedJob:
     """The job of the test's one situation."""
-    (found,) = jobs
-    return found
+    (single_job,) = jobs
+    return single_job
 
 
 # The schedulers of other projects take minutes to build: only tests that are marked long use them.

@@ -9,7 +9,7 @@ import yaml
 from support.api import JOBS, Api, Json
 from support.command_user import CommandUser
 from support.factories import CHECKPOINT, RESULT
-from support.played_sweep import SWEEPS
+from support.scripted_sweep import SWEEPS
 from support.sweeps import sweep_manifest
 
 from tfdist.client.code_archive import pack_folder

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from support.api import Api, Json
 from support.command_user import CommandUser
-from support.played_sweep import NAME, await_sweep, await_trials, change, create, end, sweep
 from support.polling import wait_for
+from support.scripted_sweep import NAME, await_sweep, await_trials, change, create, end, sweep
 from support.sweeps import sweep_manifest
 
 pytestmark = pytest.mark.integration
@@ -25,10 +25,10 @@ def user(api: Api, namespace: str, tmp_path: pathlib.Path) -> CommandUser:
 @pytest.fixture
 def file(tmp_path: pathlib.Path) -> str:
     """A sweep that does not run, with a ConfigMap of its own."""
-    made: Json = sweep_manifest(NAME, suspend=True) | {"metadata": {"name": NAME}}
+    document: Json = sweep_manifest(NAME, suspend=True) | {"metadata": {"name": NAME}}
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
     path = tmp_path / "sweep.yaml"
-    path.write_text(yaml.safe_dump_all([config_map, made]), encoding="utf-8")
+    path.write_text(yaml.safe_dump_all([config_map, document]), encoding="utf-8")
     return str(path)
 
 

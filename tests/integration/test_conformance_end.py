@@ -2,7 +2,7 @@
 
 import pytest
 from support.api import Json
-from support.conformance import Moved, Stage, situation, types
+from support.conformance import ConformanceCluster, ConvertedJob, situation, types
 from support.factories import NOW, planned
 from support.polling import wait_for
 from support.tfjobs import tfjob
@@ -28,7 +28,7 @@ def ended(how: str, when: str) -> Json:
 LONG_AGO = ended("Succeeded", "2020-01-01T00:00:00Z")
 
 
-def nothing_left(job: Moved) -> None:
+def nothing_left(job: ConvertedJob) -> None:
     job.await_pods("no pod")
     wait_for("the Service to go", lambda: not job.has_service())
 
@@ -36,12 +36,12 @@ def nothing_left(job: Moved) -> None:
 # Limits
 
 
-def test_c72_a_job_that_failed_too_often_fails_and_is_cleaned_up(stage: Stage) -> None:
+def test_c72_a_job_that_failed_too_often_fails_and_is_cleaned_up(cluster: ConformanceCluster) -> None:
     """The peer counts restarts of containers in their pods; TFDist counts attempts, of which each has new pods.
 
     The limit is 1 here and not 4 as in the peer's case: a second restart waits for 10 s.
     """
-    job = stage.submit(types("OnFailure", worker=4), policy={"backoffLimit": 1, "cleanPodPolicy": "All"})
+    job = cluster.submit(types("OnFailure", worker=4), policy={"backoffLimit": 1, "cleanPodPolicy": "All"})
     job.await_attempt(0)
     job.end("worker-1:F137")
     job.await_attempt(1)
@@ -54,24 +54,24 @@ def test_c72_a_job_that_failed_too_often_fails_and_is_cleaned_up(stage: Stage) -
 
 
 @situation(types("OnFailure", worker=2), "worker-0,1:R", policy={"backoffLimit": 0})
-def test_c73_a_limit_of_0_is_not_exceeded_by_a_job_that_only_runs(job: Moved) -> None:
+def test_c73_a_limit_of_0_is_not_exceeded_by_a_job_that_only_runs(job: ConvertedJob) -> None:
     job.await_phase("Running")
 
 
 @situation(types("OnFailure", worker=2), CRASHED, policy={"backoffLimit": 0})
-def test_c73_a_limit_of_0_is_exceeded_by_the_first_failure(job: Moved) -> None:
+def test_c73_a_limit_of_0_is_exceeded_by_the_first_failure(job: ConvertedJob) -> None:
     job.await_phase("Failed")
 
 
 @situation(types("OnFailure", worker=2), "worker-0:R3 worker-1:R", policy={"backoffLimit": 3})
-def test_c73_restarts_of_a_container_in_its_pod_do_not_count(job: Moved) -> None:
+def test_c73_restarts_of_a_container_in_its_pod_do_not_count(job: ConvertedJob) -> None:
     """The peer fails the job here; no container of TFDist restarts in its pod, so the number is not read."""
     job.await_phase("Running")
 
 
 @situation(SIX, SIX_RUN, policy={"cleanPodPolicy": "All"})
 @situation(SIX, SIX_RUN, policy={"cleanPodPolicy": "All", "activeDeadlineSeconds": 2})
-def test_c74_a_deadline_ends_the_job_and_without_one_it_runs_on(jobs: list[Moved]) -> None:
+def test_c74_a_deadline_ends_the_job_and_without_one_it_runs_on(jobs: list[ConvertedJob]) -> None:
     """The peer's deadline needs some event after it; this one comes by itself."""
     endless, limited = jobs
     limited.await_phase("Failed")
@@ -84,7 +84,7 @@ def test_c74_a_deadline_ends_the_job_and_without_one_it_runs_on(jobs: list[Moved
 
 
 @situation(types(worker=1), "worker-0:R", policy={"activeDeadlineSeconds": 0})
-def test_c75_a_deadline_of_0_becomes_1_and_ends_the_job(job: Moved) -> None:
+def test_c75_a_deadline_of_0_becomes_1_and_ends_the_job(job: ConvertedJob) -> None:
     """The peer fails the job before its start, and no user needs such a job; TFDist's least deadline is 1 s."""
     job.await_phase("Failed")
 
@@ -92,7 +92,7 @@ def test_c75_a_deadline_of_0_becomes_1_and_ends_the_job(job: Moved) -> None:
 @situation(types("OnFailure", worker=2), CRASHED, policy={"backoffLimit": 0, "cleanPodPolicy": "None"})
 @situation(types("OnFailure", worker=2), CRASHED, policy={"backoffLimit": 0, "cleanPodPolicy": "Running"})
 @situation(types("OnFailure", worker=2), CRASHED, policy={"backoffLimit": 0, "cleanPodPolicy": "All"})
-def test_c76_after_too_many_failures_the_policy_selects_the_pods_to_delete(jobs: list[Moved]) -> None:
+def test_c76_after_too_many_failures_the_policy_selects_the_pods_to_delete(jobs: list[ConvertedJob]) -> None:
     none, running, every = jobs
     for job in jobs:
         job.await_phase("Failed")
@@ -107,7 +107,7 @@ def test_c76_after_too_many_failures_the_policy_selects_the_pods_to_delete(jobs:
 @situation(SIX, SIX_RUN, status=LONG_AGO, policy={"cleanPodPolicy": "All"})
 @situation(SIX, SIX_RUN, status=LONG_AGO, policy={"cleanPodPolicy": "Running"})
 @situation(SIX, SIX_DONE, status=LONG_AGO, policy={"cleanPodPolicy": "All"})
-def test_c77_policy_all_removes_all_pods_and_running_those_that_run(jobs: list[Moved]) -> None:
+def test_c77_policy_all_removes_all_pods_and_running_those_that_run(jobs: list[ConvertedJob]) -> None:
     for job in jobs:
         nothing_left(job)
 
@@ -115,8 +115,10 @@ def test_c77_policy_all_removes_all_pods_and_running_those_that_run(jobs: list[M
 @situation(SIX, SIX_DONE, status=LONG_AGO, policy={"cleanPodPolicy": "Running"})
 @situation(SIX, SIX_DONE, status=LONG_AGO, policy={"cleanPodPolicy": "None"})
 @situation(SIX, SIX_RUN, status=LONG_AGO, policy={"cleanPodPolicy": "None"})
-def test_c77_policy_none_keeps_all_pods_and_running_those_that_have_ended(stage: Stage, jobs: list[Moved]) -> None:
-    stage.await_reconciliations()
+def test_c77_policy_none_keeps_all_pods_and_running_those_that_have_ended(
+    cluster: ConformanceCluster, jobs: list[ConvertedJob]
+) -> None:
+    cluster.await_reconciliations()
     for job in jobs:
         assert len(job.pods()) == 6
         assert job.has_service()
@@ -124,7 +126,7 @@ def test_c77_policy_none_keeps_all_pods_and_running_those_that_have_ended(stage:
 
 @situation(types(worker=3), "worker-0,1:R worker-2:F1", policy={"suspend": True, "cleanPodPolicy": "Running"})
 @situation(types(worker=3), "worker-0,1:R worker-2:F1", policy={"suspend": True, "cleanPodPolicy": "None"})
-def test_c78_suspended_a_job_has_no_running_pod_whatever_the_policy(jobs: list[Moved]) -> None:
+def test_c78_suspended_a_job_has_no_running_pod_whatever_the_policy(jobs: list[ConvertedJob]) -> None:
     """The peer deletes pods that have ended too, and every Service; TFDist keeps what costs nothing: logs and names."""
     for job in jobs:
         job.await_phase("Suspended")
@@ -141,7 +143,7 @@ SEVEN = types(chief=1, worker=4, ps=2)
 @situation(SEVEN, TRAINED, policy={"cleanPodPolicy": "All"})
 @situation(SEVEN, TRAINED, policy={"cleanPodPolicy": "Running"})
 @situation(SEVEN, TRAINED, policy={"cleanPodPolicy": "None"})
-def test_c79_after_success_endless_parameter_servers_are_deleted_by_the_policy(jobs: list[Moved]) -> None:
+def test_c79_after_success_endless_parameter_servers_are_deleted_by_the_policy(jobs: list[ConvertedJob]) -> None:
     """The peer removes them at once, in the middle of what they may be writing."""
     every, running, none = jobs
     for job in jobs:
@@ -156,7 +158,7 @@ def test_c79_after_success_endless_parameter_servers_are_deleted_by_the_policy(j
 
 @situation(types(worker=1), "worker-0:S", policy={"ttlSecondsAfterFinished": 1})
 @situation(types(worker=1), "worker-0:F1", policy={"ttlSecondsAfterFinished": 1})
-def test_c80_a_job_that_has_ended_is_deleted_after_its_time_to_live(jobs: list[Moved]) -> None:
+def test_c80_a_job_that_has_ended_is_deleted_after_its_time_to_live(jobs: list[ConvertedJob]) -> None:
     for job in jobs:
         wait_for("the job to be deleted", job.is_gone)
 
@@ -165,11 +167,13 @@ def test_c80_a_job_that_has_ended_is_deleted_after_its_time_to_live(jobs: list[M
 @situation(types(worker=1), "worker-0:S", status=LONG_AGO, policy={"ttlSecondsAfterFinished": 180})
 @situation(types(worker=1), "worker-0:S", policy={"ttlSecondsAfterFinished": 0})
 @situation(types(worker=1), policy={"suspend": True, "ttlSecondsAfterFinished": 0})
-def test_c81_without_a_time_to_live_a_job_stays_and_after_it_it_goes(stage: Stage, jobs: list[Moved]) -> None:
+def test_c81_a_job_is_deleted_after_its_time_to_live_and_stays_without_one(
+    cluster: ConformanceCluster, jobs: list[ConvertedJob]
+) -> None:
     kept, long_ago, at_once, suspended = jobs
     for job in (long_ago, at_once):
         wait_for("the job to be deleted", job.is_gone)
-    stage.await_reconciliations()
+    cluster.await_reconciliations()
     assert not kept.is_gone()
     assert suspended.await_phase("Suspended")
 
@@ -177,7 +181,7 @@ def test_c81_without_a_time_to_live_a_job_stays_and_after_it_it_goes(stage: Stag
 @situation(types(worker=1), "worker-0:S")
 @situation(types(worker=1), "worker-0:F1")
 @situation(types(worker=1), "worker-0:R", policy={"activeDeadlineSeconds": 1})
-def test_c81_every_end_has_its_time(jobs: list[Moved]) -> None:
+def test_c81_every_finished_job_has_a_completion_time(jobs: list[ConvertedJob]) -> None:
     """The peer forgets it in one case, and cannot clean up then; in TFDist the end and its time are one write."""
     for job in jobs:
         assert job.await_status("its end", lambda status: "completionTime" in status)["phase"] in {
@@ -194,12 +198,14 @@ def test_c82_the_timer_is_set_to_the_end_of_the_time_to_live(
     ttl: int | None, ended_at: str, seconds: float | None
 ) -> None:
     assert NOW.isoformat() == "2030-01-02T03:04:05+00:00"
-    given = tfjob(types(worker=1), policy={} if ttl is None else {"ttlSecondsAfterFinished": ttl})
-    plan = planned("worker-0:S", ended("Succeeded", ended_at), job=parse(convert(given).manifest))
+    source = tfjob(types(worker=1), policy={} if ttl is None else {"ttlSecondsAfterFinished": ttl})
+    plan = planned("worker-0:S", ended("Succeeded", ended_at), job=parse(convert(source).manifest))
     assert plan.requeue_after_seconds == seconds
 
 
-def test_c82_while_the_job_runs_there_is_no_such_timer() -> None:
-    given, without = (tfjob(types(worker=1), policy=policy) for policy in ({"ttlSecondsAfterFinished": 5}, {}))
-    timers = [planned("worker-0:R", job=parse(convert(job).manifest)).requeue_after_seconds for job in (given, without)]
+def test_c82_a_running_job_has_no_timer_for_its_time_to_live() -> None:
+    limited, unlimited = (tfjob(types(worker=1), policy=policy) for policy in ({"ttlSecondsAfterFinished": 5}, {}))
+    timers = [
+        planned("worker-0:R", job=parse(convert(job).manifest)).requeue_after_seconds for job in (limited, unlimited)
+    ]
     assert timers[0] == timers[1]

@@ -6,7 +6,7 @@ the pod that failed stays for its logs.
 
 import pytest
 from support.api import Json
-from support.conformance import Moved, Stage, situation, types
+from support.conformance import ConformanceCluster, ConvertedJob, situation, types
 
 pytestmark = pytest.mark.integration
 
@@ -16,29 +16,29 @@ def ps_ends(policy: str, word: str) -> tuple[Json, str]:
     return types(policy, chief=1, worker=2, ps=2), f"chief-0:R worker-0,1:R ps-0:{word} ps-1:R"
 
 
-def starts_again(job: Moved) -> None:
+def starts_again(job: ConvertedJob) -> None:
     """A ps starts again with the chief and the workers, which have lost their variables with it."""
     job.await_phase("Restarting")
     again = {f"{name}-r1" for name in ("chief-0", "worker-0", "worker-1", "ps-0", "ps-1")}
     job.await_pods("the next attempt", "ps-0", *again)
 
 
-def goes_on(job: Moved) -> None:
+def goes_on(job: ConvertedJob) -> None:
     """The job runs on without that replica."""
     assert job.await_phase("Running")["attempt"] == 0
 
 
-def fails(job: Moved) -> None:
+def fails(job: ConvertedJob) -> None:
     """The job has failed, and nothing starts again."""
     assert job.await_phase("Failed")["attempt"] == 0
 
 
-def test_c60_under_exit_code_a_pod_that_a_signal_ended_is_replaced(stage: Stage) -> None:
+def test_c60_under_exit_code_a_pod_that_a_signal_ended_is_replaced(cluster: ConformanceCluster) -> None:
     """The peer deletes the pod and makes one of the same name, so its logs are gone; TFDist keeps it.
 
     `keepFailedPods` is the number of such pods that stay.
     """
-    job = stage.submit(types("ExitCode", worker=1))
+    job = cluster.submit(types("ExitCode", worker=1))
     job.await_attempt(0)
     job.end("worker-0:F130")
     job.await_attempt(1)
@@ -46,7 +46,7 @@ def test_c60_under_exit_code_a_pod_that_a_signal_ended_is_replaced(stage: Stage)
 
 
 @situation(types("ExitCode", worker=1), "worker-0:F1")
-def test_c61_under_exit_code_a_permanent_error_fails_the_job_and_names_the_replica(job: Moved) -> None:
+def test_c61_under_exit_code_a_permanent_error_fails_the_job_and_names_the_replica(job: ConvertedJob) -> None:
     job.await_phase("Failed")
     failed = job.condition("Failed")
     assert failed is not None
@@ -56,48 +56,48 @@ def test_c61_under_exit_code_a_permanent_error_fails_the_job_and_names_the_repli
 
 
 @situation(*ps_ends("Always", "S"))
-def test_c62_under_always_a_ps_that_ended_with_0_is_done(job: Moved) -> None:
+def test_c62_under_always_a_ps_that_ended_with_0_is_done(job: ConvertedJob) -> None:
     """The peer's kubelet starts it again, for ever, after the job's end too; who ends with 0 has nothing left to do."""
     goes_on(job)
 
 
 @situation(*ps_ends("Always", "F1"))
-def test_c63_under_always_a_ps_that_failed_starts_again(job: Moved) -> None:
+def test_c63_under_always_a_ps_that_failed_starts_again(job: ConvertedJob) -> None:
     starts_again(job)
 
 
 @situation(*ps_ends("OnFailure", "F1"))
-def test_c64_under_on_failure_a_ps_that_failed_starts_again(job: Moved) -> None:
+def test_c64_under_on_failure_a_ps_that_failed_starts_again(job: ConvertedJob) -> None:
     starts_again(job)
 
 
 @situation(*ps_ends("OnFailure", "S"))
-def test_c65_under_on_failure_a_ps_that_ended_with_0_does_not(job: Moved) -> None:
+def test_c65_under_on_failure_a_ps_that_ended_with_0_is_not_restarted(job: ConvertedJob) -> None:
     goes_on(job)
 
 
 @situation(*ps_ends("Never", "F1"))
-def test_c66_under_never_a_ps_that_failed_does_not(job: Moved) -> None:
+def test_c66_under_never_a_ps_that_failed_fails_the_job(job: ConvertedJob) -> None:
     fails(job)
 
 
 @situation(*ps_ends("Never", "S"))
-def test_c67_under_never_a_ps_that_ended_with_0_does_not(job: Moved) -> None:
+def test_c67_under_never_a_ps_that_ended_with_0_is_not_restarted(job: ConvertedJob) -> None:
     goes_on(job)
 
 
 @situation(*ps_ends("ExitCode", "F1"))
-def test_c68_under_exit_code_a_ps_that_ended_with_1_does_not(job: Moved) -> None:
+def test_c68_under_exit_code_a_ps_that_ended_with_1_fails_the_job(job: ConvertedJob) -> None:
     fails(job)
 
 
 @situation(*ps_ends("ExitCode", "F130"))
-def test_c69_under_exit_code_a_ps_that_a_signal_ended_starts_again(job: Moved) -> None:
+def test_c69_under_exit_code_a_ps_that_a_signal_ended_starts_again(job: ConvertedJob) -> None:
     starts_again(job)
 
 
 @situation(types("ExitCode", worker=1), "worker-0:F?")
-def test_c70_under_exit_code_a_pod_that_failed_without_an_exit_code_starts_again(job: Moved) -> None:
+def test_c70_under_exit_code_a_pod_that_failed_without_an_exit_code_starts_again(job: ConvertedJob) -> None:
     """As with the peer; and such an end, of an evicted pod, is not counted by `backoffLimit`."""
     status = job.await_phase("Restarting")
     assert status["restarts"]["counted"] == 0
@@ -105,7 +105,7 @@ def test_c70_under_exit_code_a_pod_that_failed_without_an_exit_code_starts_again
 
 
 @situation(types("Never", worker=1), "worker-0:F?")
-def test_c70_under_never_too(job: Moved) -> None:
+def test_c70_under_never_a_pod_that_failed_without_an_exit_code_starts_again(job: ConvertedJob) -> None:
     """The peer fails the job; but nothing of the program has failed, the pod was evicted or its node was lost."""
     assert job.await_phase("Restarting")["restarts"]["uncounted"] == 1
 
@@ -114,7 +114,7 @@ def test_c70_under_never_too(job: Moved) -> None:
 @situation(types("ExitCode", worker=1), "worker-0:F2")
 @situation(types("ExitCode", worker=1), "worker-0:F3")
 @situation(types("ExitCode", worker=1), "worker-0:F127")
-def test_c71_under_exit_code_codes_below_128_are_final(jobs: list[Moved]) -> None:
+def test_c71_under_exit_code_codes_below_128_are_final(jobs: list[ConvertedJob]) -> None:
     for job in jobs:
         fails(job)
 
@@ -123,6 +123,6 @@ def test_c71_under_exit_code_codes_below_128_are_final(jobs: list[Moved]) -> Non
 @situation(types("ExitCode", worker=1), "worker-0:F130")
 @situation(types("ExitCode", worker=1), "worker-0:F138")
 @situation(types("ExitCode", worker=1), "worker-0:F255")
-def test_c71_under_exit_code_codes_from_128_start_again(jobs: list[Moved]) -> None:
+def test_c71_under_exit_code_codes_from_128_start_again(jobs: list[ConvertedJob]) -> None:
     for job in jobs:
         assert job.await_phase("Restarting")["attempt"] == 1

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from support.api import Api, Json
-from support.crashes import controlled, logs_of, namespaces, runs_in
-from support.dying_controller import Run
+from support.controller_crashes import controlled, logs_of, namespaces, runs_in
+from support.crashing_controller import Run
 from support.factories import manifest, termination_message
 
 pytestmark = pytest.mark.integration
@@ -30,8 +30,8 @@ SECONDS = 240
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a user sees of a namespace."""
+class JobState:
+    """The state of a job and its objects, as a user sees it in the namespace."""
 
     status: Json
     pods: frozenset[str]
@@ -40,22 +40,22 @@ class Seen:
     groups: frozenset[str]
 
 
-Life = Generator[Callable[[Seen], bool], Seen, tuple[Seen, Seen]]
+Life = Generator[Callable[[JobState], bool], JobState, tuple[JobState, JobState]]
 
 
 def life(api: Api, namespace: str) -> Life:
     """Live a job: it runs, loses a worker, succeeds, and is cleaned up; return its end, and what is left."""
-    yield lambda seen: seen.status.get("phase") == "Running"
+    yield lambda state: state.status.get("phase") == "Running"
     api.end_container(namespace, "fashion-worker-1", 137)
-    yield lambda seen: (seen.status["phase"], seen.status["attempt"]) == ("Running", 1)
+    yield lambda state: (state.status["phase"], state.status["attempt"]) == ("Running", 1)
     api.end_container(namespace, "fashion-worker-1-r1", 0)
     api.end_container(namespace, "fashion-worker-0-r1", 0, termination_message(step=10))
-    succeeded = yield lambda seen: seen.status["phase"] == "Succeeded"
-    left = yield lambda seen: not seen.pods and not seen.services and not seen.groups
+    succeeded = yield lambda state: state.status["phase"] == "Succeeded"
+    left = yield lambda state: not state.pods and not state.services and not state.groups
     return succeeded, left
 
 
-def snapshot(api: Api, namespaces: list[str]) -> dict[str, Seen]:
+def snapshot(api: Api, namespaces: list[str]) -> dict[str, JobState]:
     """Return the objects of each namespace whose job did not change during the requests."""
     before = _jobs(api)
     pods = api.do("GET", "/api/v1/pods", labelSelector="tfdist.dev/job")["items"]
@@ -64,7 +64,7 @@ def snapshot(api: Api, namespaces: list[str]) -> dict[str, Seen]:
     events = api.do("GET", "/apis/events.k8s.io/v1/events", fieldSelector="reportingController=tfdist.dev/controller")
     jobs = _jobs(api)
     return {
-        namespace: Seen(
+        namespace: JobState(
             jobs[namespace].get("status", {}),
             frozenset(p["metadata"]["name"] for p in _of(namespace, pods) if "deletionTimestamp" not in p["metadata"]),
             tuple(sorted(e["metadata"]["name"].split(".")[-1] for e in _of(namespace, events["items"]))),
@@ -97,27 +97,27 @@ def timeless(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: timeless(v) for k, v in value.items() if k not in TIMES}
     if isinstance(value, list):
-        found = [timeless(v) for v in value]
-        return sorted(found, key=lambda v: str(v.get("type"))) if found and isinstance(found[0], dict) else found
+        items = [timeless(v) for v in value]
+        return sorted(items, key=lambda v: str(v.get("type"))) if items and isinstance(items[0], dict) else items
     return re.sub(r"node [\w.-]+", "a node", _RUNNING.sub("replicas run", value)) if isinstance(value, str) else value
 
 
-def live(api: Api, runs: list[Run]) -> dict[str, tuple[Seen, Seen]]:
+def live(api: Api, runs: list[Run]) -> dict[str, tuple[JobState, JobState]]:
     """Live the jobs of all runs side by side, and return how each ended."""
     lives = {run.namespace: life(api, run.namespace) for run in runs}
     awaited = {namespace: next(lives[namespace]) for namespace in lives}
-    ends: dict[str, tuple[Seen, Seen]] = {}
+    ends: dict[str, tuple[JobState, JobState]] = {}
     last = time.monotonic() + SECONDS
     while awaited:
-        seen = snapshot(api, list(awaited))
-        for namespace in [name for name, awaits in awaited.items() if name in seen and awaits(seen[name])]:
+        states = snapshot(api, list(awaited))
+        for namespace in [name for name, awaits in awaited.items() if name in states and awaits(states[name])]:
             try:
-                awaited[namespace] = lives[namespace].send(seen[namespace])
+                awaited[namespace] = lives[namespace].send(states[namespace])
             except StopIteration as end:
                 ends[namespace] = end.value
                 del awaited[namespace]
         logs = logs_of([run for run in runs if run.namespace in awaited])
-        assert time.monotonic() < last, f"stuck: { {n: seen.get(n) for n in awaited} }\n{logs}"
+        assert time.monotonic() < last, f"stuck: { {n: states.get(n) for n in awaited} }\n{logs}"
         time.sleep(0.2)
     return ends
 
@@ -128,15 +128,15 @@ def dying(api: Api, folder: pathlib.Path, points: range) -> Iterator[list[Run]]:
     with namespaces(api, len(points)) as names:
         runs = runs_in(names, points, folder)
         for name in names:
-            made = manifest("fashion", name, runPolicy={"cleanPodPolicy": "All"})
-            del made["metadata"]["uid"]
-            api.create_job(made)
+            document = manifest("fashion", name, runPolicy={"cleanPodPolicy": "All"})
+            del document["metadata"]["uid"]
+            api.create_job(document)
         with controlled(api, folder, runs):
             yield runs
 
 
 @pytest.mark.long
-def test_a_controller_killed_before_any_of_its_changes_leaves_no_trace_of_that(
+def test_a_job_whose_controller_is_killed_before_any_change_ends_as_an_undisturbed_one(
     api: Api, tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "whole").mkdir()
@@ -151,10 +151,10 @@ def test_a_controller_killed_before_any_of_its_changes_leaves_no_trace_of_that(
         for run, change in zip(runs, changes, strict=True):
             log = pathlib.Path(run.log).read_text()
             where = f"killed before its change {run.die_before}, as {change}:\n{log}"
-            for found, wanted in zip(ends[run.namespace], (expected, left), strict=True):
-                assert timeless(found.status) == timeless(wanted.status), where
-                assert found.pods <= wanted.pods, where
-                assert found.services <= wanted.services, where
+            for actual, reference in zip(ends[run.namespace], (expected, left), strict=True):
+                assert timeless(actual.status) == timeless(reference.status), where
+                assert actual.pods <= reference.pods, where
+                assert actual.services <= reference.services, where
             lost = len(re.findall(r"dies before POST .*/events$", log, re.MULTILINE))
             events = ends[run.namespace][1].events
             assert ({*events} <= {*left.events}, len(events)) == (True, len(left.events) - lost), where

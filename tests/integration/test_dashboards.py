@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 from support.api import JOBS, Api
+from support.monitored_installation import Installation, monitored_installation
 from support.polling import wait_for
 from support.prometheus import Series
 from support.trainers import report
-from support.watched import Installation, watched
 
 from tfdist_demo.helm import CHART
 
@@ -35,34 +35,36 @@ def installation(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """Jobs that train, succeed, fail, are restarted or get no pods; Prometheus has scraped all of it."""
     namespace = f"test-{uuid.uuid4().hex[:8]}"
     api.do("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-    with watched(api, namespace, tmp_path_factory.mktemp("watched")) as made:
+    with monitored_installation(api, namespace, tmp_path_factory.mktemp("monitored")) as installation:
         for name in ("trains", "done", "failed", "crashed"):
-            made.submit(name)
+            installation.submit(name)
         missing = {"spec": {"priorityClassName": "missing"}}
-        made.submit("rejected", template=missing, scheduling={"gang": "None"})  # a PodGroup is rejected before the pods
+        installation.submit(
+            "rejected", template=missing, scheduling={"gang": "None"}
+        )  # a PodGroup is rejected before the pods
         for name in ("trains", "done", "failed", "crashed"):
-            made.await_phase(name, "Running")
-        made.trainers.serve("trains-worker-0", lambda: report(300, 1000, 512.0, 125.0))
-        made.trainers.serve("done-worker-0", lambda: report(990, 1000, 256.0, 250.0))
-        wait_for("progress of both", lambda: len(made.prometheus.now("tfdist_job_progress_ratio")) == 2)
-        made.end("done", 0)
-        made.end("failed", 66, workers=1)
-        made.end("crashed", 137, workers=1)
-        made.await_phase("done", "Succeeded")
-        made.await_phase("failed", "Failed")
-        made.await_phase("crashed", "Running", attempt=1)
-        wait_for("Prometheus to see all of it", lambda: has_seen(made), 120)
-        yield made
+            installation.await_phase(name, "Running")
+        installation.trainers.serve("trains-worker-0", lambda: report(300, 1000, 512.0, 125.0))
+        installation.trainers.serve("done-worker-0", lambda: report(990, 1000, 256.0, 250.0))
+        wait_for("progress of both", lambda: len(installation.prometheus.now("tfdist_job_progress_ratio")) == 2)
+        installation.end("done", 0)
+        installation.end("failed", 66, workers=1)
+        installation.end("crashed", 137, workers=1)
+        installation.await_phase("done", "Succeeded")
+        installation.await_phase("failed", "Failed")
+        installation.await_phase("crashed", "Running", attempt=1)
+        wait_for("Prometheus to see all of it", lambda: has_seen(installation), 120)
+        yield installation
     api.do("DELETE", f"/api/v1/namespaces/{namespace}")
 
 
-def has_seen(made: Installation) -> bool:
+def has_seen(installation: Installation) -> bool:
     """Return whether the newest figures are those of the end of the story, and rates have two points."""
-    phases = by("phase", made.prometheus.now("max by (phase) (tfdist_jobs)"))
-    ended = made.prometheus.now("sum(increase(tfdist_job_duration_seconds_count[1h])) > 1.5")
-    restarted = made.prometheus.now("sum(increase(tfdist_restarts_total[1h])) > 0.5")
-    late = made.prometheus.now('rate(tfdist_api_requests_total{resource="pods",code="403"}[5m]) > 0')
-    training = made.prometheus.now("tfdist_job_progress_ratio")
+    phases = by("phase", installation.prometheus.now("max by (phase) (tfdist_jobs)"))
+    ended = installation.prometheus.now("sum(increase(tfdist_job_duration_seconds_count[1h])) > 1.5")
+    restarted = installation.prometheus.now("sum(increase(tfdist_restarts_total[1h])) > 0.5")
+    late = installation.prometheus.now('rate(tfdist_api_requests_total{resource="pods",code="403"}[5m]) > 0')
+    training = installation.prometheus.now("tfdist_job_progress_ratio")
     return bool(phases.get("Running") == 2 and ended and restarted and late and len(training) == 1)
 
 
@@ -103,16 +105,16 @@ def is_about_one(increase: float) -> bool:
 
 def test_a_job_s_series_are_those_of_its_coordinator_and_end_with_it(installation: Installation) -> None:
     for title, value in (("Progress", 0.3), ("Examples per second", 512.0), ("Step time", 0.125)):
-        shown = {(one.labels["namespace"], one.labels["name"]): one.last for one in panel(installation, title)}
-        assert shown == {(installation.namespace, "trains"): value}
+        values = {(one.labels["namespace"], one.labels["name"]): one.last for one in panel(installation, title)}
+        assert values == {(installation.namespace, "trains"): value}
 
 
 def test_a_rejected_request_is_among_the_failed_ones(installation: Installation) -> None:
-    found = panel(installation, "Failed requests")
-    assert ("pods", "403") in {(one.labels["resource"], one.labels["code"]) for one in found}
+    requests = panel(installation, "Failed requests")
+    assert ("pods", "403") in {(one.labels["resource"], one.labels["code"]) for one in requests}
 
 
-def test_both_replicas_are_asked_and_answer(installation: Installation) -> None:
+def test_prometheus_scrapes_both_replicas(installation: Installation) -> None:
     assert [target["health"] for target in installation.prometheus.targets()] == ["up", "up"]
 
 

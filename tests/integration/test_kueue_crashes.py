@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 import pytest
 from support.api import Api, Json
-from support.crashes import controlled, logs_of, namespaces, runs_in
-from support.dying_controller import Run
+from support.controller_crashes import controlled, logs_of, namespaces, runs_in
+from support.crashing_controller import Run
 from support.factories import manifest, termination_message
 from support.history import Change, recorded
 from support.polling import wait_for
@@ -53,9 +53,9 @@ def life(api: Api, namespace: str) -> Life:
 def submit(api: Api, namespace: str, name: str) -> None:
     """Create a job that needs the whole quota."""
     resources: Json = {"requests": {"cpu": "1"}}
-    made = manifest(name, namespace, worker={"replicas": SIZE}, resources=resources, scheduling={"queue": QUEUE})
-    del made["metadata"]["uid"]
-    api.create_job(made)
+    document = manifest(name, namespace, worker={"replicas": SIZE}, resources=resources, scheduling={"queue": QUEUE})
+    del document["metadata"]["uid"]
+    api.create_job(document)
 
 
 def set_stop_policy(api: Api, namespace: str, policy: str) -> None:
@@ -139,7 +139,7 @@ def _conditions(workload: Json) -> dict[str, str]:
     return {each["type"]: each["status"] for each in workload.get("status", {}).get("conditions", ())}
 
 
-def test_a_controller_killed_before_any_of_its_changes_keeps_to_the_quota_and_releases_it(
+def test_a_controller_killed_before_any_change_keeps_to_the_quota_and_releases_it(
     api: Api, tmp_path: pathlib.Path
 ) -> None:
     # given the changes of a controller that lives

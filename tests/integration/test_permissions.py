@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 import yaml
-from support import played_sweep
+from support import scripted_sweep
 from support.api import JOBS, PODS, Api
 from support.controller import ROOT, SYSTEM, Controller
 from support.controller import controller as run_controller
@@ -56,9 +56,9 @@ def used(controller: Controller) -> set[Right]:
 
 
 def new_job(api: Api, namespace: str, name: str, **spec: object) -> None:
-    made = manifest(name, namespace, **spec)
-    del made["metadata"]["uid"]
-    api.create_job(made)
+    document = manifest(name, namespace, **spec)
+    del document["metadata"]["uid"]
+    api.create_job(document)
 
 
 def await_phase(api: Api, namespace: str, name: str, phase: str) -> None:
@@ -130,14 +130,14 @@ def live_through_another_gang_size(api: Api, namespace: str) -> None:
 
 def live_through_a_sweep(api: Api, namespace: str) -> None:
     """A sweep begins, is suspended, and is deleted with its jobs when its time is over."""
-    played_sweep.create(api, namespace, search={"trials": 1}, activeDeadlineSeconds=3600)
-    played_sweep.await_trials(api, namespace, "Running", 0)
-    played_sweep.change(api, namespace, suspend=True)
-    played_sweep.await_trials(api, namespace, "Suspended", 0)
-    played_sweep.change(api, namespace, suspend=False, targetValue=0.5, ttlSecondsAfterFinished=0)
-    played_sweep.await_trials(api, namespace, "Running", 0)
-    played_sweep.end(api, namespace, 0, 0.5, attempt=1)
-    path = f"{played_sweep.SWEEPS.format(ns=namespace)}/{played_sweep.NAME}"
+    scripted_sweep.create(api, namespace, search={"trials": 1}, activeDeadlineSeconds=3600)
+    scripted_sweep.await_trials(api, namespace, "Running", 0)
+    scripted_sweep.change(api, namespace, suspend=True)
+    scripted_sweep.await_trials(api, namespace, "Suspended", 0)
+    scripted_sweep.change(api, namespace, suspend=False, targetValue=0.5, ttlSecondsAfterFinished=0)
+    scripted_sweep.await_trials(api, namespace, "Running", 0)
+    scripted_sweep.end(api, namespace, 0, 0.5, attempt=1)
+    path = f"{scripted_sweep.SWEEPS.format(ns=namespace)}/{scripted_sweep.NAME}"
     wait_for("the sweep to be deleted", lambda: api.send("GET", path).status_code == 404)
 
 

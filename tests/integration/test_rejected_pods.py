@@ -34,7 +34,7 @@ SPECS: dict[str, Json] = {
 
 
 @dataclass(frozen=True)
-class Scene:
+class ControlledJobs:
     """The jobs of `SPECS` in a namespace of their own, with one controller."""
 
     api: Api
@@ -49,11 +49,11 @@ class Scene:
     def await_message(self, name: str, kind: str, reason: str) -> str:
         """Return the message of a condition once it has that reason."""
 
-        def found() -> str:
+        def message() -> str:
             stored = [c for c in self.status(name).get("conditions", ()) if c["type"] == kind]
             return stored[0]["message"] if stored and stored[0]["reason"] == reason else ""
 
-        return wait_for(f"{kind} of {name} for {reason}", found)
+        return wait_for(f"{kind} of {name} for {reason}", message)
 
 
 def deep(text: str) -> str:
@@ -62,14 +62,14 @@ def deep(text: str) -> str:
 
 
 def place(api: Api, namespace: str, name: str, spec: Json) -> None:
-    made = manifest(name, namespace, **spec)
-    made["metadata"].pop("uid")
-    answer = api.post_text(JOBS.format(ns=namespace), deep(json.dumps(made)))
+    document = manifest(name, namespace, **spec)
+    document["metadata"].pop("uid")
+    answer = api.post_text(JOBS.format(ns=namespace), deep(json.dumps(document)))
     assert answer.ok, answer.text[:1000]
 
 
 @pytest.fixture(scope="module")
-def scene(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def jobs(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlledJobs]:
     name = f"test-{uuid.uuid4().hex[:8]}"
     api.do("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     # It waits for no node: kwok deletes pods by their names, and might delete the job's pod after this one.
@@ -79,46 +79,46 @@ def scene(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]
     with controllers.controller(api, tmp_path_factory.mktemp("controller")) as running:
         for job, spec in SPECS.items():
             place(api, name, job, spec)
-        yield Scene(api, name, running)
+        yield ControlledJobs(api, name, running)
         assert running.get("/healthz").ok
     api.do("DELETE", f"/api/v1/namespaces/{name}")
 
 
 @pytest.mark.parametrize("name", ["deep-config", "deep-template"])
-def test_a_job_nested_1100_levels_deep_is_invalid_and_nothing_else_happens(scene: Scene, name: str) -> None:
-    assert "nested deeper than 64 levels" in scene.await_message(name, "Invalid", "InvalidSpec")
-    assert scene.status(name)["phase"] == "Invalid"
-    assert scene.controller.get("/healthz").ok
+def test_a_job_nested_1100_levels_deep_is_invalid_and_nothing_else_happens(jobs: ControlledJobs, name: str) -> None:
+    assert "nested deeper than 64 levels" in jobs.await_message(name, "Invalid", "InvalidSpec")
+    assert jobs.status(name)["phase"] == "Invalid"
+    assert jobs.controller.get("/healthz").ok
 
 
 @pytest.mark.parametrize(("name", "words"), [("exists", "value must be empty"), ("alias", "valid IP")])
 def test_a_pod_that_the_api_server_rejects_makes_the_job_invalid_and_is_not_sent_again(
-    scene: Scene, name: str, words: str
+    jobs: ControlledJobs, name: str, words: str
 ) -> None:
-    assert words in scene.await_message(name, "Invalid", "PodRejected")
-    assert scene.status(name)["phase"] == "Invalid"
-    sent = scene.controller.api_requests()["POST", "pods", "422"]
+    assert words in jobs.await_message(name, "Invalid", "PodRejected")
+    assert jobs.status(name)["phase"] == "Invalid"
+    sent = jobs.controller.api_requests()["POST", "pods", "422"]
     assert 2 <= sent <= 4, "one for each job, and one more where it was written while it was reconciled"
 
 
-def test_a_pod_name_that_exists_is_reported_with_its_owner_and_the_pod_is_never_adopted(scene: Scene) -> None:
-    message = scene.await_message("taken", "PodsReady", "FailedCreate")
-    assert f"pod {scene.namespace}/taken-worker-0 is there and belongs to nothing that manages it" in message
-    scene.api.do("DELETE", f"{PODS.format(ns=scene.namespace)}/taken-worker-0", gracePeriodSeconds="0")
-    wait_for("the job's own pods", lambda: pods_of(scene, "taken") == ["taken-worker-0", "taken-worker-1"])
+def test_a_pod_name_that_exists_is_reported_with_its_owner_and_the_pod_is_never_adopted(jobs: ControlledJobs) -> None:
+    message = jobs.await_message("taken", "PodsReady", "FailedCreate")
+    assert f"pod {jobs.namespace}/taken-worker-0 is there and belongs to nothing that manages it" in message
+    jobs.api.do("DELETE", f"{PODS.format(ns=jobs.namespace)}/taken-worker-0", gracePeriodSeconds="0")
+    wait_for("the job's own pods", lambda: pods_of(jobs, "taken") == ["taken-worker-0", "taken-worker-1"])
 
 
-def test_another_job_goes_on(scene: Scene) -> None:
-    wait_for("its pods", lambda: pods_of(scene, "good") == ["good-worker-0", "good-worker-1"])
-    assert scene.status("good")["phase"] in {"Starting", "Running"}
+def test_a_valid_job_in_the_same_namespace_gets_its_pods(jobs: ControlledJobs) -> None:
+    wait_for("its pods", lambda: pods_of(jobs, "good") == ["good-worker-0", "good-worker-1"])
+    assert jobs.status("good")["phase"] in {"Starting", "Running"}
 
 
-def pods_of(scene: Scene, job: str) -> list[str]:
-    pods = scene.api.pods(scene.namespace)
+def pods_of(jobs: ControlledJobs, job: str) -> list[str]:
+    pods = jobs.api.pods(jobs.namespace)
     return [p["metadata"]["name"] for p in pods if p["metadata"].get("labels", {}).get("tfdist.dev/job") == job]
 
 
-def test_requests_name_the_controller(scene: Scene) -> None:
-    wait_for("its pods", lambda: pods_of(scene, "good"))
-    (pod, *_) = [p for p in scene.api.pods(scene.namespace) if p["metadata"]["name"] == "good-worker-0"]
+def test_requests_name_the_controller(jobs: ControlledJobs) -> None:
+    wait_for("its pods", lambda: pods_of(jobs, "good"))
+    (pod, *_) = [p for p in jobs.api.pods(jobs.namespace) if p["metadata"]["name"] == "good-worker-0"]
     assert "tfdist-controller" in {entry["manager"] for entry in pod["metadata"]["managedFields"]}

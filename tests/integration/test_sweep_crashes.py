@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 from support.api import Api, Json
-from support.crashes import controlled, logs_of, namespaces, runs_in
-from support.dying_controller import Run
+from support.controller_crashes import controlled, logs_of, namespaces, runs_in
+from support.crashing_controller import Run
 from support.history import Change, recorded
-from support.played_sweep import create, end, sweep, trials
+from support.scripted_sweep import create, end, sweep, trials
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -69,7 +69,7 @@ def live(api: Api, runs: Sequence[Run]) -> dict[str, Json]:
     return ends
 
 
-def test_a_controller_killed_before_any_of_its_changes_loses_no_trial_and_runs_none_twice(
+def test_a_controller_killed_before_any_change_loses_no_trial_and_runs_none_twice(
     api: Api, tmp_path: pathlib.Path
 ) -> None:
     # given the changes of a controller that lives
@@ -91,4 +91,4 @@ def test_a_controller_killed_before_any_of_its_changes_loses_no_trial_and_runs_n
         for change in changes:
             if change.namespace == run.namespace:
                 uids.setdefault(change.object["metadata"]["name"], set()).add(change.object["metadata"]["uid"])
-        assert {name: len(found) for name, found in uids.items()} == {f"rates-{k}": 1 for k in range(3)}
+        assert {name: len(identities) for name, identities in uids.items()} == {f"rates-{k}": 1 for k in range(3)}

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from support.api import Api
 from support.controller import controller as run_controller
-from support.played_sweep import NAME, create, end, statuses, sweep
+from support.scripted_sweep import NAME, create, end, statuses, sweep
 
 from tfdist.api.sweep_resource import MAX_TRIALS
 
@@ -27,20 +27,20 @@ def test_500_trials_cost_two_requests_each_apart_from_those_of_their_jobs(
         last = time.monotonic() + SECONDS
         while sweep(api, namespace).get("status", {}).get("phase") != "Succeeded":
             assert time.monotonic() < last, sweep(api, namespace).get("status", {}).get("trials")
-            found = statuses(api, namespace)
-            now_running = [k for k, status in found.items() if status.get("phase") == "Running" and k not in ended]
+            stored = statuses(api, namespace)
+            now_running = [k for k, status in stored.items() if status.get("phase") == "Running" and k not in ended]
             assert len(now_running) <= PARALLELISM
             for trial in now_running:
-                assert found[trial]["attempt"] == 0, found[trial]
+                assert stored[trial]["attempt"] == 0, stored[trial]
                 end(api, namespace, trial, trial / MAX_TRIALS)
                 ended.add(trial)
             time.sleep(0.5)
-        made = Counter(running.requests_made())
+        requests = Counter(running.requests_made())
 
     status = sweep(api, namespace)["status"]
     assert ended == set(range(MAX_TRIALS))
     assert status["trials"]["succeeded"] == MAX_TRIALS
     assert [best["job"] for best in status["best"]] == [f"{NAME}-{MAX_TRIALS - 1}"]
-    of_sweep = {key: count for key, count in made.items() if "tfdistsweeps" in key or key == "POST tfdistjobs"}
-    assert sum(of_sweep.values()) <= 2 * MAX_TRIALS, made
-    assert made["POST tfdistjobs"] == MAX_TRIALS
+    of_sweep = {key: count for key, count in requests.items() if "tfdistsweeps" in key or key == "POST tfdistjobs"}
+    assert sum(of_sweep.values()) <= 2 * MAX_TRIALS, requests
+    assert requests["POST tfdistjobs"] == MAX_TRIALS

@@ -6,7 +6,8 @@ import pytest
 from support.api import Api
 from support.controller import controller as run_controller
 from support.factories import manifest
-from support.played_sweep import (
+from support.polling import wait_for
+from support.scripted_sweep import (
     NAME,
     SWEEPS,
     await_sweep,
@@ -18,7 +19,6 @@ from support.played_sweep import (
     sweep,
     trials,
 )
-from support.polling import wait_for
 
 from tfdist.api.sweep import TFDistSweep
 from tfdist.sweeps.values import trial_values
@@ -102,9 +102,9 @@ def test_a_sweep_that_is_created_again_at_once_runs_its_own_trials(api: Api, nam
 
 @pytest.mark.usefixtures("controller")
 def test_a_job_of_another_owner_with_the_name_of_a_trial_is_left_alone(api: Api, namespace: str) -> None:
-    made = manifest(f"{NAME}-0", namespace, runPolicy={"suspend": True})
-    del made["metadata"]["uid"]
-    stored = api.create_job(made)
+    document = manifest(f"{NAME}-0", namespace, runPolicy={"suspend": True})
+    del document["metadata"]["uid"]
+    stored = api.create_job(document)
     create(api, namespace, search={"trials": 2}, parallelism=1, cleanTrials="AllButBest")
     await_trials(api, namespace, "Running", 1)
     end(api, namespace, 1, 0.5)
@@ -149,9 +149,9 @@ def test_trials_cost_two_requests_each_apart_from_those_of_their_jobs(
         for trial in range(6):
             end(api, namespace, trial, 0.1 * trial)
         await_sweep(api, namespace, "Succeeded")
-        made = running.requests_made()
-        assert made["POST tfdistjobs"] == 6
-        assert made.get("PATCH tfdistsweeps", 0) <= 6, made
+        requests = running.requests_made()
+        assert requests["POST tfdistjobs"] == 6
+        assert requests.get("PATCH tfdistsweeps", 0) <= 6, requests
 
 
 def owners(api: Api, namespace: str) -> dict[int, str]:

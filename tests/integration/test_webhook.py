@@ -9,9 +9,9 @@ from support.api import JOBS, Api, Json
 from support.controller import ACCOUNT_NAME, RBAC, SYSTEM
 from support.controller import controller as run_controller
 from support.factories import manifest
-from support.played_sweep import SWEEPS
 from support.polling import wait_for
 from support.ports import free_ports
+from support.scripted_sweep import SWEEPS
 from support.sweeps import sweep_manifest
 
 from tfdist.validation import ValidationFailed, parse
@@ -75,22 +75,22 @@ def port(api: Api, namespace: str) -> Iterator[int]:
     api.apply(configuration, CONFIGURATIONS)
     own, cluster = f"{RBAC}/namespaces/{SYSTEM}", RBAC
     rules = permissions.webhook_rules(NAME)
-    for made, kind in zip(role("Role", NAME, rules), ("roles", "rolebindings"), strict=True):
-        api.apply(made, f"{own}/{kind}")
+    for rbac_object, kind in zip(role("Role", NAME, rules), ("roles", "rolebindings"), strict=True):
+        api.apply(rbac_object, f"{own}/{kind}")
     rules = permissions.webhook_configuration_rules(CONFIGURATION)
-    for made, kind in zip(
+    for rbac_object, kind in zip(
         role("ClusterRole", CONFIGURATION, rules), ("clusterroles", "clusterrolebindings"), strict=True
     ):
-        api.apply(made, f"{cluster}/{kind}")
+        api.apply(rbac_object, f"{cluster}/{kind}")
     yield free
     api.do("DELETE", f"{CONFIGURATIONS}/{CONFIGURATION}")
     api.do("DELETE", f"{SECRETS}/{NAME}")
 
 
 def new(namespace: str, name: str, **spec: object) -> Json:
-    made = manifest(name, namespace, **spec)
-    del made["metadata"]["uid"]
-    return made
+    document = manifest(name, namespace, **spec)
+    del document["metadata"]["uid"]
+    return document
 
 
 def invalid(namespace: str, name: str) -> Json:
@@ -178,5 +178,5 @@ def test_sweeps_are_validated_when_they_are_applied(
 
 
 def new_sweep(namespace: str, name: str, template: Json | None = None, **spec: object) -> Json:
-    made = sweep_manifest(name, template, **spec)
-    return made | {"metadata": {"name": name, "namespace": namespace}}
+    document = sweep_manifest(name, template, **spec)
+    return document | {"metadata": {"name": name, "namespace": namespace}}

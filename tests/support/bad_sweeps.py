@@ -36,10 +36,10 @@ class Bad:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        made = sweep_manifest(self.name, copy.deepcopy(self.template), **copy.deepcopy(self.spec))
-        job = made["spec"]["template"]["spec"]
-        made["spec"]["template"]["spec"] = {name: value for name, value in job.items() if value is not ...}
-        return made
+        document = sweep_manifest(self.name, copy.deepcopy(self.template), **copy.deepcopy(self.spec))
+        job = document["spec"]["template"]["spec"]
+        document["spec"]["template"]["spec"] = {name: value for name, value in job.items() if value is not ...}
+        return document
 
 
 def bad_parameter(path: str, message: str, **parameter: Any) -> Bad:

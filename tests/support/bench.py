@@ -72,9 +72,9 @@ class Bench:
         self._reconciler = Reconciler(deps, INSTALLATION, PollRate(2, 10))
         if JOB in self.api.objects:
             self.jobs.upsert(self.api.objects[JOB])
-        for path, found in self.api.objects.items():
+        for path, stored in self.api.objects.items():
             if pods and "/pods/" in path:
-                self.pods.upsert(found)
+                self.pods.upsert(stored)
         self.watch()
         for cache in self.owned.values():
             cache.begin()
@@ -82,22 +82,22 @@ class Bench:
     def watch(self) -> None:
         """Let the watches of owned objects deliver everything."""
         for kind, cache in self.owned.items():
-            found = {p: o for p, o in self.api.objects.items() if _is_of(kind, p)}
-            for stored in found.values():
+            objects = {p: o for p, o in self.api.objects.items() if _is_of(kind, p)}
+            for stored in objects.values():
                 cache.on_update(stored)
-            cache.replace({o["metadata"]["uid"] for o in found.values()}, self.api.version)
+            cache.replace({o["metadata"]["uid"] for o in objects.values()}, self.api.version)
 
     def job(self, **content: object) -> None:
         """Let there be a job."""
-        made = manifest() | content
-        made["metadata"] |= {"uid": UID, "generation": 1}
-        self.jobs.upsert(self.api.put(JOB, made))
+        document = manifest() | content
+        document["metadata"] |= {"uid": UID, "generation": 1}
+        self.jobs.upsert(self.api.put(JOB, document))
 
     def change(self, **spec: object) -> None:
         """Let the user change the specification of the job."""
-        known = self.api.objects[JOB]
-        changed = known | {"spec": known["spec"] | spec}
-        changed["metadata"] = known["metadata"] | {"generation": known["metadata"]["generation"] + 1}
+        former = self.api.objects[JOB]
+        changed = former | {"spec": former["spec"] | spec}
+        changed["metadata"] = former["metadata"] | {"generation": former["metadata"]["generation"] + 1}
         self.jobs.upsert(self.api.put(JOB, changed))
 
     async def reconcile(self) -> bool:

@@ -66,9 +66,9 @@ class Chart:
 
     def render(self, **values: Any) -> list[Json]:
         """Return the objects."""
-        return [found for found in yaml.safe_load_all(self.text(values)) if found]
+        return [document for document in yaml.safe_load_all(self.text(values)) if document]
 
     def one(self, kind: str, name: str = "", **values: Any) -> Json:
         """Return the one object of a kind, and of that name if one is given."""
-        (found,) = [o for o in self.render(**values) if o["kind"] == kind and name in {"", o["metadata"]["name"]}]
-        return found
+        (document,) = [o for o in self.render(**values) if o["kind"] == kind and name in {"", o["metadata"]["name"]}]
+        return document

@@ -41,9 +41,9 @@ def save(prefix: str, values: bytes = VALUES) -> None:
 
 
 def store(directory: str | ObjectFolder, *, keep: int = 3, writer: Writer | None = None) -> CheckpointWriter:
-    made = CheckpointWriter(directory, keep=keep, writer=writer or by())
-    made.claim()
-    return made
+    checkpoints = CheckpointWriter(directory, keep=keep, writer=writer or by())
+    checkpoints.claim()
+    return checkpoints
 
 
 def write(writer: CheckpointWriter, *steps: int) -> None:
@@ -70,8 +70,8 @@ def newest(directory: str | ObjectFolder) -> int | None:
 def objects(directory: str) -> list[str]:
     """Return the keys of all objects below the checkpoint directory, with `V` for the name of a version."""
     bucket, key = split(directory)
-    found = [each.key.removeprefix(f"{key}/").split("/") for each in Bucket(bucket).tree(f"{key}/")]
-    return sorted("/".join("V" if part.startswith("0-worker-0-") else part for part in parts) for parts in found)
+    keys = [each.key.removeprefix(f"{key}/").split("/") for each in Bucket(bucket).tree(f"{key}/")]
+    return sorted("/".join("V" if part.startswith("0-worker-0-") else part for part in parts) for parts in keys)
 
 
 def files_of(step: int) -> list[str]:

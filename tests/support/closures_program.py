@@ -5,18 +5,18 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from support.held_program import Line as HeldLine
+from support.breakpoint_program import Line as BreakpointLine
 from tfdist.contract import JOB_ENV
 from tfdist_trainer.data.files import Shard
 
 UNFINISHED: Final = "unfinished closures:"
 
 
-class Line(HeldLine):
+class Line(BreakpointLine):
     """The same program; this module counts."""
 
 
-class Uneven(HeldLine):
+class Uneven(BreakpointLine):
     """The first worker has 3 of the 13 examples, and the other one has 10."""
 
     def dataset(self, split: Any, shard: Any) -> tf.data.Dataset:

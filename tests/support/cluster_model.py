@@ -72,10 +72,10 @@ class Cluster:
             self._see_job()
             self.owned.sync()
             self.seen_kueue = self._true_kueue()
-        wanted = {0: {0, 1}, 1: set(), 2: {0}, 3: {1}}[part]
+        remainders = {0: {0, 1}, 1: set(), 2: {0}, 3: {1}}[part]
         for name in {*self.pods, *self.seen_pods}:
             true = self.pods.get(name)
-            if (true or self.seen_pods[name]).index % 2 not in wanted:
+            if (true or self.seen_pods[name]).index % 2 not in remainders:
                 continue
             if true is None:
                 del self.seen_pods[name]
@@ -88,9 +88,9 @@ class Cluster:
     def _see_job(self) -> None:
         """Let the controller see the job; it remembers the specifications before, if it has seen them."""
         job, _, _ = parsed(self.kind, self.seen.edition)
-        known = {**self.older, self.seen.generation: job} if job else self.older
+        specifications = {**self.older, self.seen.generation: job} if job else self.older
         self.seen = replace(self.true)
-        self.older = older_specifications(self._raw(), known, {})
+        self.older = older_specifications(self._raw(), specifications, {})
 
     def _raw(self) -> dict[str, Any]:
         raw = self.seen.edition.manifest(self.kind)
@@ -144,10 +144,10 @@ class Cluster:
         if todo.status is not None:
             actions.append(bound(self._store, todo.status))
         actions += [bound(self._emit, event.reason, event.identity) for event in todo.events]
-        actions += [bound(self._apply, made) for made in todo.objects]
+        actions += [bound(self._apply, manifest) for manifest in todo.objects]
         secret = todo.launcher_secret
         actions += [bound(self.secrets.add, secret["metadata"]["name"])] if secret else []
-        actions += [bound(self._create, made) for made in todo.creates]
+        actions += [bound(self._create, manifest) for manifest in todo.creates]
         actions += [bound(self._patch, patch.pod, patch.body) for patch in todo.patches]
         actions += [bound(self.delete, name) for name in todo.deletes]
         if self.kueue and todo.workload:
@@ -163,10 +163,10 @@ class Cluster:
         self._see_job()
         self.dirty = True
 
-    def _apply(self, made: dict[str, Any]) -> None:
-        self.owned.apply(made)
-        if made["kind"] == "Service":
-            self.served = made["spec"]["selector"]["tfdist.dev/address-generation"]
+    def _apply(self, manifest: dict[str, Any]) -> None:
+        self.owned.apply(manifest)
+        if manifest["kind"] == "Service":
+            self.served = manifest["spec"]["selector"]["tfdist.dev/address-generation"]
 
     def _change_workload(self, kueue: SimulatedKueue, change: WorkloadChange) -> None:
         self.requests["workload"] += 1
@@ -177,20 +177,20 @@ class Cluster:
         kueue.execute(change, self.seen_kueue)
         self.seen_kueue = kueue.view()
 
-    def _create(self, made: dict[str, Any]) -> None:
+    def _create(self, manifest: dict[str, Any]) -> None:
         self.requests["create"] += 1
         assert not self.seen.deleting, "a job that is deleted gets a pod"
-        name = made["metadata"]["name"]
-        check_secret(made, self.secrets)
-        seen = self.seen_kueue.workload if self.seen_kueue else None
-        assert not self.kueue or (seen and seen.admitted), "a pod was created that Kueue has not admitted"
+        name = manifest["metadata"]["name"]
+        check_secret(manifest, self.secrets)
+        workload = self.seen_kueue.workload if self.seen_kueue else None
+        assert not self.kueue or (workload and workload.admitted), "a pod was created that Kueue has not admitted"
         if name in self.pods:  # the API server rejects a second one
             return
-        edit = next(v["value"] for v in made["spec"]["containers"][0]["env"] if v["name"] == "EDIT")
-        group = self.owned.check_group(made, self.served_systems)
+        edit = next(v["value"] for v in manifest["spec"]["containers"][0]["env"] if v["name"] == "EDIT")
+        group = self.owned.check_group(manifest, self.served_systems)
         self.made_of[name] = f"{edit} {group}"
-        meta = made["metadata"] | {"uid": f"{name}-{self.requests['create']}", "resourceVersion": "1"}
-        self._change(summarize(made | {"metadata": meta | {"creationTimestamp": rfc3339(self.now)}}))
+        meta = manifest["metadata"] | {"uid": f"{name}-{self.requests['create']}", "resourceVersion": "1"}
+        self._change(summarize(manifest | {"metadata": meta | {"creationTimestamp": rfc3339(self.now)}}))
         self.seen_pods[name] = self.pods[name]
         check_one_specification(self.pods[name], self.pods.values(), self.true.status, self.made_of)
 
@@ -267,9 +267,9 @@ class Cluster:
 
     def user(self, *, suspend: bool, workers: int) -> None:
         """Have the user suspend or resume the job, and give it another size if it stands still."""
-        known = self.true.edition
-        may_resize = known.workers is not None and (suspend or known.suspend or not self.true.status)
-        self._write(replace(known, suspend=suspend, workers=workers if may_resize else known.workers))
+        edition = self.true.edition
+        may_resize = edition.workers is not None and (suspend or edition.suspend or not self.true.status)
+        self._write(replace(edition, suspend=suspend, workers=workers if may_resize else edition.workers))
 
     def edit(self, number: int, *, valid: bool) -> None:
         """Have the user change the pod template, or make an error that only the controller finds."""

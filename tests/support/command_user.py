@@ -26,10 +26,10 @@ class CommandUser:
 
     def submit(self, name: str = "fashion", labels: Json | None = None, **spec: Any) -> None:
         """Create a job."""
-        made = manifest(name, **spec)
-        del made["metadata"]["uid"], made["metadata"]["namespace"]
-        made["metadata"]["labels"] = labels or {}
-        self.client.submit(made)
+        document = manifest(name, **spec)
+        del document["metadata"]["uid"], document["metadata"]["namespace"]
+        document["metadata"]["labels"] = labels or {}
+        self.client.submit(document)
 
 
 def start_pods(api: Api, namespace: str) -> None:

@@ -87,7 +87,7 @@ def situation(
 
 
 @dataclass(frozen=True)
-class Moved:
+class ConvertedJob:
     """A converted job on the API server."""
 
     api: Api
@@ -115,8 +115,8 @@ class Moved:
 
     def await_status(self, what: str, accept: Callable[[Json], bool]) -> Json:
         """Return the status once it is as wanted."""
-        seen = wait_for(f"{self.name}: {what}", lambda: _Seen(self.status, accept))
-        return seen.status
+        observation = wait_for(f"{self.name}: {what}", lambda: _Observation(self.status, accept))
+        return observation.status
 
     def await_phase(self, phase: str) -> Json:
         return self.await_status(f"phase {phase}", lambda status: status.get("phase") == phase)
@@ -132,8 +132,8 @@ class Moved:
     def pods(self) -> dict[str, Json]:
         """Return the job's pods by replica: `worker-0`, and `worker-0-r1` of a later attempt."""
         path, selector = PODS.format(ns=self.namespace), f"{JOB_LABEL}={self.name}"
-        found = self.api.do("GET", path, labelSelector=selector)["items"]
-        return {str(pod["metadata"]["name"]).removeprefix(f"{self.name}-"): pod for pod in found}
+        items = self.api.do("GET", path, labelSelector=selector)["items"]
+        return {str(pod["metadata"]["name"]).removeprefix(f"{self.name}-"): pod for pod in items}
 
     def live(self) -> set[str]:
         """Return the replicas that run or will: neither ended nor being deleted."""
@@ -145,7 +145,7 @@ class Moved:
 
     def await_pods(self, what: str, *names: str) -> None:
         """Wait until exactly the pods of these replicas exist."""
-        wait_for(f"{self.name}: {what}", lambda: _Seen(self.pods(), lambda pods: set(pods) == set(names)))
+        wait_for(f"{self.name}: {what}", lambda: _Observation(self.pods(), lambda pods: set(pods) == set(names)))
 
     def node_of(self, name: str) -> str:
         """Return the node of a pod; nothing while there is none."""
@@ -170,12 +170,12 @@ class Moved:
 
     def events(self) -> list[str]:
         """Return the reasons of the events on the job."""
-        found = self.api.do("GET", f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events")["items"]
-        return [e["reason"] for e in found if e["regarding"].get("name") == self.name]
+        items = self.api.do("GET", f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events")["items"]
+        return [e["reason"] for e in items if e["regarding"].get("name") == self.name]
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Observation:
     """A status, or pods, false until they are as wanted: what `wait_for` shows in its complaint."""
 
     status: Json
@@ -185,59 +185,59 @@ class _Seen:
         return self.accept(self.status)
 
 
-class Stage:
+class ConformanceCluster:
     """A namespace with the situations of a module, and a controller for it alone."""
 
     def __init__(self, api: Api, namespace: str, silent_node: str) -> None:
         self.api = api
         self.namespace = namespace
         self.silent_node = silent_node
-        self.situations: dict[str, list[Moved]] = {}
+        self.situations: dict[str, list[ConvertedJob]] = {}
         self.process: Controller | None = None
         self._numbers = itertools.count()
 
     def submit(
         self, types: Json, name: str | None = None, labels: dict[str, str] | None = None, **fields: Any
-    ) -> Moved:
+    ) -> ConvertedJob:
         """Create the job that a TFJob with these labels becomes; fake nodes run its pods."""
-        given = tfjob(types, name=name or f"job-{next(self._numbers)}", **fields)
-        given["metadata"] |= {"namespace": self.namespace, "labels": labels or {}}
-        return self.create(convert(given).manifest)
+        source = tfjob(types, name=name or f"job-{next(self._numbers)}", **fields)
+        source["metadata"] |= {"namespace": self.namespace, "labels": labels or {}}
+        return self.create(convert(source).manifest)
 
-    def create(self, manifest: Json) -> Moved:
+    def create(self, manifest: Json) -> ConvertedJob:
         """Create a job that is converted already."""
         self.api.create_job(manifest)
-        return Moved(self.api, self.namespace, manifest["metadata"]["name"])
+        return ConvertedJob(self.api, self.namespace, manifest["metadata"]["name"])
 
     def prepare(self, tests: Sequence[FunctionType]) -> None:
         """Make the situations of tests; no kubelet runs their pods."""
-        given = [(test.__name__, s) for test in tests for s in vars(test).get("situations", ())]
-        names = [f"{_prefix(test)}-{i}" for i, (test, _) in enumerate(given)]
+        situations = [(test.__name__, s) for test in tests for s in vars(test).get("situations", ())]
+        names = [f"{_prefix(test)}-{i}" for i, (test, _) in enumerate(situations)]
         with ThreadPoolExecutor(4) as pool:
-            made = list(pool.map(self._arrange, names, [s for _, s in given]))
-        for (test, _), job in zip(given, made, strict=True):
+            jobs = list(pool.map(self._arrange, names, [s for _, s in situations]))
+        for (test, _), job in zip(situations, jobs, strict=True):
             self.situations.setdefault(test, []).append(job)
 
-    def _arrange(self, name: str, given: Situation) -> Moved:
-        unscheduled = json.loads(json.dumps(given.types))
+    def _arrange(self, name: str, situation: Situation) -> ConvertedJob:
+        unscheduled = json.loads(json.dumps(situation.types))
         for of_type in unscheduled.values():
             of_type["template"]["spec"]["schedulerName"] = NO_SCHEDULER
-        job = self.submit(unscheduled, name, **given.fields)
+        job = self.submit(unscheduled, name, **situation.fields)
         stored = self.api.job(self.namespace, name)
         service, *others = objects(parse(stored), IMAGE)
         pods = {kubelet.replica_of(o, name): o for o in others if o["kind"] == "Pod"}
-        if given.pods:
+        if situation.pods:
             path = f"{SERVICES.format(ns=self.namespace)}/{name}"
             self.api.do("PATCH", path, service, "apply", fieldManager=FIELD_MANAGER)
-        for replica_name, word in kubelet.words(given.pods):
+        for replica_name, word in kubelet.words(situation.pods):
             pod = pods.get(replica_name) or _beyond(pods, name, replica_name)
-            self._place(job, pod, word, given.edit)
-        status = given.status or (FIRST_ATTEMPT if given.pods else None)
+            self._place(job, pod, word, situation.edit)
+        status = situation.status or (FIRST_ATTEMPT if situation.pods else None)
         if status is not None:
             self.api.do("PATCH", f"{job.path}/status", {"status": status}, "merge-patch")
         return job
 
-    def _place(self, job: Moved, pod: Json, word: str, edit: Edit | None) -> None:
+    def _place(self, job: ConvertedJob, pod: Json, word: str, edit: Edit | None) -> None:
         if edit:
             edit(self.api, pod)
         if kubelet.is_deleting(word):
@@ -247,41 +247,43 @@ class Stage:
 
     def await_reconciliations(self) -> None:
         """Wait until the controller has reconciled as often as there are situations, so each of them once."""
-        wanted = sum(map(len, self.situations.values()))
-        wait_for("a reconciliation of every situation", lambda: self.reconciliations() >= wanted)
+        count = sum(map(len, self.situations.values()))
+        wait_for("a reconciliation of every situation", lambda: self.reconciliations() >= count)
 
     def reconciliations(self) -> int:
         """Return how many times the controller has reconciled a job."""
         assert self.process is not None
         text = self.process.get("/metrics").text
-        found = re.search(r"^tfdist_reconcile_duration_seconds_count (\S+)$", text, re.MULTILINE)
-        return int(float(found.group(1))) if found else 0
+        match = re.search(r"^tfdist_reconcile_duration_seconds_count (\S+)$", text, re.MULTILINE)
+        return int(float(match.group(1))) if match else 0
 
 
 def _prefix(test: str) -> str:
-    found = re.match(r"test_(c\d+)_", test)
-    return found.group(1) if found else "d"
+    match = re.match(r"test_(c\d+)_", test)
+    return match.group(1) if match else "d"
 
 
 def _beyond(pods: dict[str, Json], job: str, name: str) -> Json:
     """Return the pod of a replica that the job does not have: one of the same role with another index."""
     role, index = name.rsplit("-", 1)
-    made: Json = json.loads(json.dumps(pods[f"{Role(role)}-0"]))
-    made["metadata"]["name"] = f"{job}-{name}"
-    made["metadata"]["labels"] |= {ROLE_LABEL: role, INDEX_LABEL: index, ATTEMPT_LABEL: "0"}
-    return made
+    pod: Json = json.loads(json.dumps(pods[f"{Role(role)}-0"]))
+    pod["metadata"]["name"] = f"{job}-{name}"
+    pod["metadata"]["labels"] |= {ROLE_LABEL: role, INDEX_LABEL: index, ATTEMPT_LABEL: "0"}
+    return pod
 
 
 @contextmanager
-def stage(api: Api, module: ModuleType, namespace: str, folder: pathlib.Path) -> Iterator[Stage]:
+def conformance_cluster(
+    api: Api, module: ModuleType, namespace: str, folder: pathlib.Path
+) -> Iterator[ConformanceCluster]:
     """Make the situations of a module's tests, then run a controller for their namespace until the block ends."""
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
     wait_for("the namespace's account, without which it takes no pods", lambda: api.send("GET", account).ok)
     with kubelet.silent_node(api) as node:
-        made = Stage(api, namespace, node)
-        made.prepare([thing for thing in vars(module).values() if isinstance(thing, FunctionType)])
+        cluster = ConformanceCluster(api, namespace, node)
+        cluster.prepare([thing for thing in vars(module).values() if isinstance(thing, FunctionType)])
         # counters are written late, so that no test passes only because it was slow
         with controller(api, folder, TFDIST_NAMESPACE=namespace, TFDIST_PROGRESS_WRITE_SECONDS="60") as running:
-            made.process = running
-            yield made
+            cluster.process = running
+            yield cluster
             running.process.kill()  # a graceful shutdown takes seconds, and other tests cover it

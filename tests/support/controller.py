@@ -144,13 +144,13 @@ def controller(api: Api, folder: pathlib.Path, *, server: str = "", **environmen
 
 def _kubeconfig(api: Api, folder: pathlib.Path, server: str) -> pathlib.Path:
     """Write a kubeconfig that holds a token of the controller's account."""
-    made = api.do("POST", f"{ACCOUNT}/{ACCOUNT_NAME}/token", {"spec": {"expirationSeconds": 3600}})
+    token = api.do("POST", f"{ACCOUNT}/{ACCOUNT_NAME}/token", {"spec": {"expirationSeconds": 3600}})
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": api.authority}}],
-        "users": [{"name": "c", "user": {"token": made["status"]["token"]}}],
+        "users": [{"name": "c", "user": {"token": token["status"]["token"]}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
     }
     path = folder / "controller.kubeconfig"

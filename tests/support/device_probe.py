@@ -16,25 +16,25 @@ BATCH = 32
 
 
 def main() -> None:
-    given: dict[str, Any] = json.loads(sys.argv[1])
-    before = used_memory() if given["kind"] == "GPU" else None
+    arguments: dict[str, Any] = json.loads(sys.argv[1])
+    before = used_memory() if arguments["kind"] == "GPU" else None
     from tfdist.contract import Role  # noqa: PLC0415
     from tfdist_trainer import runtime  # noqa: PLC0415
 
-    settings = runtime.read(given["runtime"])
+    settings = runtime.read(arguments["runtime"])
     runtime.prepare(os.environ, settings)
     import tensorflow as tf  # noqa: PLC0415
 
     from tfdist_trainer.strategies import devices  # noqa: PLC0415
 
     devices.configure(settings, Role.WORKER)
-    kind, count = given["kind"], given["count"]
-    found = tf.config.list_logical_devices(kind)
-    assert len(found) >= count, f"TensorFlow sees {len(found)} of {count} devices of kind {kind}"
-    names = [device.name for device in found[:count]]
-    result = trained(names, xla=given["xla"]) | {"product": product(names[0]), "kernels": kernels(names[0])}
+    kind, count = arguments["kind"], arguments["count"]
+    logical_devices = tf.config.list_logical_devices(kind)
+    assert len(logical_devices) >= count, f"TensorFlow sees {len(logical_devices)} of {count} devices of kind {kind}"
+    names = [device.name for device in logical_devices[:count]]
+    result = trained(names, xla=arguments["xla"]) | {"product": product(names[0]), "kernels": kernels(names[0])}
     reserved = None if before is None else used_memory() - before
-    print(json.dumps(result | {"reserved": reserved, "allocated": allocated(names[0], given["allocate_mib"])}))
+    print(json.dumps(result | {"reserved": reserved, "allocated": allocated(names[0], arguments["allocate_mib"])}))
 
 
 def trained(names: list[str], *, xla: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A small network for images, as tests of devices train it; it stops where a test wants, see `support.held_program`."""
+"""A small network for images that tests of devices train, with breakpoints (`support.breakpoint_program`)."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ import numpy as np
 import tensorflow as tf
 
 import tfdist_trainer
-from support import held_program
+from support import breakpoint_program
 
 EXAMPLES = 192
-HOLDS = held_program.hold
+HOLDS = breakpoint_program.hold
 """The import alone makes the places at which a replica stops."""
 
 

@@ -42,14 +42,14 @@ class Cluster:
 
     def job(self, name: str) -> Json:
         """Return a job of the namespace."""
-        found = self.kubectl.get("tfd", name, f"--namespace={self.namespace}")
-        assert found is not None, f"job {name} is gone"
-        return found
+        stored = self.kubectl.get("tfd", name, f"--namespace={self.namespace}")
+        assert stored is not None, f"job {name} is gone"
+        return stored
 
     def pods(self, job: str) -> list[Json]:
         """Return the pods of a job by name."""
-        found = self.kubectl.pods(self.namespace, f"tfdist.dev/job={job}")
-        return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+        items = self.kubectl.pods(self.namespace, f"tfdist.dev/job={job}")
+        return sorted(items, key=lambda pod: str(pod["metadata"]["name"]))
 
     def delete_job(self, name: str) -> None:
         """Delete a job and wait until it is gone."""
@@ -58,11 +58,11 @@ class Cluster:
     def await_condition(self, name: str, kind: str, reason: str, seconds: float = WAIT_SECONDS) -> Json:
         """Return the condition of a type once it has that reason."""
 
-        def found() -> Json | None:
+        def matching() -> Json | None:
             conditions = self.job(name).get("status", {}).get("conditions", ())
             return next((c for c in conditions if (c["type"], c["reason"]) == (kind, reason)), None)
 
-        condition = wait_for(f"{kind} with reason {reason} of {name}", found, seconds)
+        condition = wait_for(f"{kind} with reason {reason} of {name}", matching, seconds)
         assert condition is not None
         return condition
 

@@ -36,23 +36,23 @@ class Edited(Lifecycle):
         job = self.store.get(NamespacedName("team", "fashion"))
         assert job is not None
         names = ("job", "problems", "generation", "template", "older", "partial", "restarted_at")
-        known = {name: getattr(job, name) for name in names}
+        stored = {name: getattr(job, name) for name in names}
         spec = self.spec
         self.spec = {}  # the view parses a specification of its own, which is not used
         try:
-            return super().reconcile(pods, after, **(known | changes))
+            return super().reconcile(pods, after, **(stored | changes))
         finally:
             self.spec = spec
 
     def _take(self) -> None:
         self.version += 1
-        made = manifest(**self.spec)
-        made["metadata"] |= {"uid": UID, "generation": self.generation, "resourceVersion": str(self.version)}
+        document = manifest(**self.spec)
+        document["metadata"] |= {"uid": UID, "generation": self.generation, "resourceVersion": str(self.version)}
         self.store.upsert(
-            made | {"metadata": made["metadata"] | {"annotations": self.annotations}, "status": self.status}
+            document | {"metadata": document["metadata"] | {"annotations": self.annotations}, "status": self.status}
         )
 
 
 def images(todo: Plan) -> set[str]:
     """Return the images of the pods to be created."""
-    return {made["spec"]["containers"][0]["image"] for made in todo.creates}
+    return {pod["spec"]["containers"][0]["image"] for pod in todo.creates}

@@ -21,10 +21,10 @@ def of_tfjob(template: Json) -> Json:
     What the controller decides is left out, and TensorFlow's port has TFDist's name. The default port is
     omitted.
     """
-    made = deepcopy(template)
+    pod = deepcopy(template)
     for name in ("restartPolicy", "hostname", "subdomain"):
-        made["spec"].pop(name, None)
-    main = next(c for c in made["spec"]["containers"] if c["name"] == "tensorflow")
+        pod["spec"].pop(name, None)
+    main = next(c for c in pod["spec"]["containers"] if c["name"] == "tensorflow")
     default = {"name": "tfjob-port", "containerPort": 2222}
     main["ports"] = [
         port | ({"name": "tfdist-port"} if port.get("name") == "tfjob-port" else {})
@@ -35,7 +35,7 @@ def of_tfjob(template: Json) -> Json:
         for action in part.values():
             if isinstance(action, dict) and action.get("port") == "tfjob-port":
                 action["port"] = "tfdist-port"
-    return _comparable(made)
+    return _comparable(pod)
 
 
 def _hooks(container: Json) -> list[Json]:

@@ -56,5 +56,5 @@ class Table(tfdist_trainer.Program):
 
     def optimizer(self, scale: float) -> keras.optimizers.Optimizer:
         """Return the optimizer that is configured."""
-        made: keras.optimizers.Optimizer = getattr(keras.optimizers, self.config.optimizer)(0.01 * scale)
-        return made
+        optimizer: keras.optimizers.Optimizer = getattr(keras.optimizers, self.config.optimizer)(0.01 * scale)
+        return optimizer

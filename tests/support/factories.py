@@ -93,7 +93,7 @@ FIRST_ATTEMPT: dict[str, Any] = {"gangs": {"training": {"attempt": 0}}}
 def view(pods: str | list[PodSummary] = "", status: Mapping[str, Any] | None = None, **changes: Any) -> JobView:
     """Return the view of a job whose pods are given as `worker-0:R worker-1:P` or as summaries."""
     spec = changes.pop("spec", {})
-    found = [pod(*p.split(":")) for p in pods.split()] if isinstance(pods, str) else pods
+    summaries = [pod(*p.split(":")) for p in pods.split()] if isinstance(pods, str) else pods
     job = parse(manifest(**spec))
     fields: dict[str, Any] = {
         "job": job,
@@ -102,7 +102,7 @@ def view(pods: str | list[PodSummary] = "", status: Mapping[str, Any] | None = N
         "managed_by": spec.get("runPolicy", {}).get("managedBy"),
         "generation": 1,
         "status": status or {},
-        "pods": tuple(found),
+        "pods": tuple(summaries),
     }
     return view_of(**(fields | changes))
 
@@ -151,8 +151,8 @@ class Lifecycle:
 
     def condition_status(self, kind: str) -> tuple[str, str]:
         """Return status and reason of a condition."""
-        found = condition(self.status, kind)
-        return found["status"], found["reason"]
+        current = condition(self.status, kind)
+        return current["status"], current["reason"]
 
     def message(self, kind: str) -> str:
         """Return the message of a condition."""
@@ -161,7 +161,7 @@ class Lifecycle:
 
 def created(todo: Plan) -> list[str]:
     """Return the names of the pods to be created, without the job's."""
-    return [made["metadata"]["name"].removeprefix("fashion-") for made in todo.creates]
+    return [pod["metadata"]["name"].removeprefix("fashion-") for pod in todo.creates]
 
 
 def deleted(todo: Plan) -> list[str]:
@@ -199,9 +199,9 @@ def launcher_report(
     """Return the report of a gang that trains under launchers, whose newest round is `number`."""
     members = [MemberReport(role=Role.WORKER, index=i, alive=True, phase=Phase.TRAINING) for i in range(2)]
     counted = sum(f.counted for f in failures)
-    known = restarts or Restarts(counted=counted, since_checkpoint=counted)
+    counts = restarts or Restarts(counted=counted, since_checkpoint=counted)
     waits = [waiting_for] if waiting_for else []
-    gang = GangReport(members=members, failures=list(failures), restarts=known, round=number, waiting_for=waits)
+    gang = GangReport(members=members, failures=list(failures), restarts=counts, round=number, waiting_for=waits)
     return report(5, attempt=attempt, gang=gang)
 
 

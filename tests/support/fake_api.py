@@ -50,7 +50,7 @@ class FakeApi:
     def requests(self, resource: str, method: str = "") -> list[str]:
         """Return the methods of the requests about a plural, or of those with that method."""
         methods = [asked.split()[0] for asked in self.asked if f"/{resource}" in asked]
-        return [found for found in methods if method in {"", found}]
+        return [verb for verb in methods if method in {"", verb}]
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer one request."""
@@ -70,8 +70,8 @@ class FakeApi:
     def _list(self, request: web.Request) -> web.Response:
         path = request.path
         items = [o for p, o in self.objects.items() if p.split("/")[-2] == path.split("/")[-1]]  # of all namespaces
-        wanted = [term.split("=") for term in request.query.get("fieldSelector", "").split(",") if term]
-        items = [o for o in items if all(_field(o, path) == value for path, value in wanted)]
+        terms = [term.split("=") for term in request.query.get("fieldSelector", "").split(",") if term]
+        items = [o for o in items if all(_field(o, path) == value for path, value in terms)]
         answer = {"items": items or None, "metadata": {"resourceVersion": str(self.version)}}
         return web.json_response(answer)  # with null for no items, as the real one for metadata alone
 
@@ -89,40 +89,40 @@ class FakeApi:
 
     def _delete(self, path: str, body: Any) -> web.Response:
         """Begin the deletion of a pod, which has a grace period; delete another object at once."""
-        found = self.objects[path]
-        if body.get("preconditions", {}).get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
+        stored = self.objects[path]
+        if body.get("preconditions", {}).get("uid", stored["metadata"]["uid"]) != stored["metadata"]["uid"]:
             return _answer(409, "Conflict", "the UID in the precondition does not match")
         if "/pods/" not in path:
             return web.json_response(self.objects.pop(path))
-        if found.get("status", {}).get("phase") in {"Failed", "Succeeded"}:
+        if stored.get("status", {}).get("phase") in {"Failed", "Succeeded"}:
             del self.objects[path]
-            without = {k: v for k, v in found["metadata"].items() if k != "resourceVersion"}
-            return web.json_response(found | {"metadata": without | {"deletionTimestamp": "2030-01-02T03:04:05Z"}})
+            without = {k: v for k, v in stored["metadata"].items() if k != "resourceVersion"}
+            return web.json_response(stored | {"metadata": without | {"deletionTimestamp": "2030-01-02T03:04:05Z"}})
         meta = {"deletionTimestamp": "2030-01-02T03:04:35Z", "deletionGracePeriodSeconds": 30}
-        return web.json_response(self.put(path, merge_patch(found, {"metadata": meta})))
+        return web.json_response(self.put(path, merge_patch(stored, {"metadata": meta})))
 
     def _patch(self, path: str, body: Any, content_type: str) -> web.Response:
-        found = self.objects[path]
+        stored = self.objects[path]
         if content_type != JSON_PATCH:
-            if body["metadata"].get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
+            if body["metadata"].get("uid", stored["metadata"]["uid"]) != stored["metadata"]["uid"]:
                 return _answer(409, "Conflict", "the UID in the precondition does not match")
-            version = found["metadata"]["resourceVersion"]
+            version = stored["metadata"]["resourceVersion"]
             if body["metadata"].get("resourceVersion", version) != version:
                 return _answer(409, "Conflict", "the object has been modified")
-            merged = merge_patch(found, body)
+            merged = merge_patch(stored, body)
             if invalid := self.validate(merged):
                 return _invalid(invalid)
-            return web.json_response(self.put(path, merged) if merged != found else found)
+            return web.json_response(self.put(path, merged) if merged != stored else stored)
         test, *changes = body
-        if test != {"op": "test", "path": "/metadata/uid", "value": found["metadata"]["uid"]}:
+        if test != {"op": "test", "path": "/metadata/uid", "value": stored["metadata"]["uid"]}:
             return _answer(422, "Invalid", "testing value failed")
-        changed = orjson.loads(orjson.dumps(found))
+        changed = orjson.loads(orjson.dumps(stored))
         for change in changes:
             *steps, last = change["path"].split("/")[1:]
             target: Json = reduce(getitem, steps, changed)
             target[last.replace("~1", "/")] = change["value"]
-        if changed == found:  # as the real one, which leaves the version alone then
-            return web.json_response(found)
+        if changed == stored:  # as the real one, which leaves the version alone then
+            return web.json_response(stored)
         return web.json_response(self.put(path, changed))
 
 

@@ -15,9 +15,9 @@ PODS = Watched.of("api/v1", "pods", "", "tfdist.dev/job")
 
 
 def job(version: int, name: str = "fashion", uid: str = UID) -> Json:
-    made = manifest(name)
-    made["metadata"] |= {"uid": uid, "resourceVersion": str(version), "generation": 1}
-    return made
+    document = manifest(name)
+    document["metadata"] |= {"uid": uid, "resourceVersion": str(version), "generation": 1}
+    return document
 
 
 def bookmark(version: int, *, end_of_list: bool = False) -> Json:

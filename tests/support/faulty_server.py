@@ -72,16 +72,16 @@ def faulty_server(server: str, *, keep_host: bool) -> Iterator[FaultyServer]:
         keep_host: whether the server gets the host that the client has asked for, which is a part of S3's signature;
             otherwise it gets its own.
     """
-    made = FaultyServer()
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), _handler(made, urlsplit(server).netloc, keep_host=keep_host))
+    proxy = FaultyServer()
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy, urlsplit(server).netloc, keep_host=keep_host))
     listener.daemon_threads = True
-    made.url = f"http://127.0.0.1:{listener.server_port}"
+    proxy.url = f"http://127.0.0.1:{listener.server_port}"
     thread = threading.Thread(target=listener.serve_forever, args=(POLL_SECONDS,))
     thread.start()
     try:
-        yield made
+        yield proxy
     finally:
-        made.stopped.set()
+        proxy.stopped.set()
         listener.shutdown()
         thread.join()
         listener.server_close()

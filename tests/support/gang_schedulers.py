@@ -19,8 +19,8 @@ def served(api: Api, kind: OwnedKind) -> Iterator[None]:
     spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]}
     # The API server protects the groups of Kubernetes: this is how scheduler-plugins passes.
     meta = {"name": kind.resource, "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"}}
-    made = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-    api.do("POST", _DEFINITIONS, made | {"metadata": meta, "spec": spec})
+    definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    api.do("POST", _DEFINITIONS, definition | {"metadata": meta, "spec": spec})
     try:
         wait_for("the kind to be served", lambda: api.send("GET", f"/{kind.path}/{kind.plural}").ok)
         yield

@@ -35,9 +35,9 @@ def submit(api: Api, namespace: str, name: str, scheduling: Json, *, replicas: i
     worker: Json = {"replicas": replicas}
     if scheduler:
         worker["template"] = {"spec": {"schedulerName": scheduler}}
-    made = manifest(name, namespace, worker=worker, scheduling=scheduling, **one_place())
-    del made["metadata"]["uid"]
-    api.create_job(made)
+    document = manifest(name, namespace, worker=worker, scheduling=scheduling, **one_place())
+    del document["metadata"]["uid"]
+    api.create_job(document)
 
 
 def await_running(api: Api, namespace: str, name: str) -> None:
@@ -146,8 +146,8 @@ def _has_all_or_none(api: Api, namespace: str, name: str) -> bool:
 
 
 def _scheduling(api: Api, namespace: str, name: str) -> Json:
-    found: Json = api.job(namespace, name)["status"].get("scheduling", {})
-    return found
+    scheduling: Json = api.job(namespace, name)["status"].get("scheduling", {})
+    return scheduling
 
 
 def _conditions(api: Api, namespace: str) -> str:

@@ -84,24 +84,24 @@ class _Handler(BaseHTTPRequestHandler):
                 content, status, headers = response.read(), response.status, dict(response.headers)
         except urllib.error.HTTPError as error:
             content, status, headers = error.read(), error.code, {}
-        wanted = {"etag", "last-modified", "content-range", "x-goog-generation", "content-type", "content-length"}
-        kept = {name: value for name, value in headers.items() if name.lower() in wanted}
+        names = {"etag", "last-modified", "content-range", "x-goog-generation", "content-type", "content-length"}
+        kept = {name: value for name, value in headers.items() if name.lower() in names}
         if method == "POST" and status == 200:
-            made: Any = json.loads(content)
-            made = made.get("resource", made)
-            etag = made["etag"].strip('"')
-            kept = {"ETag": f'"{etag}"', "x-goog-generation": str(made["generation"])}
+            resource: Any = json.loads(content)
+            resource = resource.get("resource", resource)
+            etag = resource["etag"].strip('"')
+            kept = {"ETag": f'"{etag}"', "x-goog-generation": str(resource["generation"])}
             content = f"<CompleteMultipartUploadResult><ETag>{etag}</ETag></CompleteMultipartUploadResult>".encode()
         self._reply(status, kept, content)
 
     def _reply(self, status: int, headers: dict[str, str], content: str | bytes = b"") -> None:
         body = content.encode() if isinstance(content, str) else content
-        given = [value for name, value in headers.items() if name.lower() == "content-length"]
+        lengths = [value for name, value in headers.items() if name.lower() == "content-length"]
         self.send_response(status)
         for name, value in headers.items():
             if name.lower() != "content-length":
                 self.send_header(name, value)
-        self.send_header("Content-Length", given[0] if given and self.command == "HEAD" else str(len(body)))
+        self.send_header("Content-Length", lengths[0] if lengths and self.command == "HEAD" else str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)

@@ -28,8 +28,8 @@ class Change:
     @property
     def object(self) -> Json:
         """The object as it was stored."""
-        found: Json = json.loads(self.content)
-        return found
+        content: Json = json.loads(self.content)
+        return content
 
     @property
     def namespace(self) -> str:

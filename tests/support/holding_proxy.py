@@ -91,9 +91,9 @@ class HoldingProxy:
 @contextmanager
 def holding_proxy(api: Api) -> Iterator[HoldingProxy]:
     """Run a proxy to the API server until the block ends."""
-    made = HoldingProxy(api)
-    made.start()
+    proxy = HoldingProxy(api)
+    proxy.start()
     try:
-        yield made
+        yield proxy
     finally:
-        made.stop()
+        proxy.stop()

@@ -136,20 +136,20 @@ class Kopf:
 @asynccontextmanager
 async def watching(*, streaming: bool = True, webhook: bool = False) -> AsyncIterator[Kopf]:
     """Run kopf against a fake API server until the block ends, with `webhook` as an admission webhook too."""
-    made, app = Kopf(), web.Application()
-    app.router.add_route("*", "/{path:.*}", made.handle)
+    session, app = Kopf(), web.Application()
+    app.router.add_route("*", "/{path:.*}", session.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    made.server = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    session.server = f"http://127.0.0.1:{runner.addresses[0][1]}"
     settings = handlers.settings()
     settings.watching.initial_streaming = streaming
     settings.process.ultimate_exiting_timeout = None
     if webhook:
-        settings.admission.server = made.serve
-    made.running = asyncio.create_task(
+        settings.admission.server = session.serve
+    session.running = asyncio.create_task(
         kopf.operator(
-            registry=handlers.registry(made, webhook=webhook),
+            registry=handlers.registry(session, webhook=webhook),
             settings=settings,
             standalone=True,
             identity="test",  # type: ignore[arg-type]
@@ -157,9 +157,9 @@ async def watching(*, streaming: bool = True, webhook: bool = False) -> AsyncIte
         )
     )
     try:
-        yield made
+        yield session
     finally:
-        made.running.cancel()  # in order would take kopf five seconds, in which it waits for the tasks of this server
+        session.running.cancel()  # in order would take kopf five seconds: it waits for the tasks of this server
         with suppress(Exception, asyncio.CancelledError):
-            await made.running
+            await session.running
         await runner.cleanup()

@@ -53,7 +53,7 @@ class Launchers:
 
     def environ(self, rank: int, **job: Any) -> dict[str, str]:
         """Return the environment of a replica."""
-        made = {
+        settings = {
             "name": "test",
             "namespace": "default",
             "uid": "uid-1",
@@ -64,7 +64,7 @@ class Launchers:
             "launch": self._launch(rank),
         }
         return {key: value for key, value in os.environ.items() if key != "TF_CONFIG"} | {
-            "TFDIST_JOB": json.dumps(made | self.job | job),
+            "TFDIST_JOB": json.dumps(settings | self.job | job),
             "TFDIST_LAUNCH_PORT": str(self.ports[rank]),
             "TFDIST_REPORT_PORT": str(self.report_ports[rank]),
             "TFDIST_TERMINATION_LOG": str(self.folder / f"termination-{rank}"),
@@ -75,8 +75,13 @@ class Launchers:
         }
 
     def _launch(self, rank: int) -> dict[str, Any]:
-        made = {"leader": f"127.0.0.1:{self.ports[0]}", "seat": rank, "standby": rank in self.standby, "token": TOKEN}
-        return made if rank else made | {"gang": self._gang()}
+        settings = {
+            "leader": f"127.0.0.1:{self.ports[0]}",
+            "seat": rank,
+            "standby": rank in self.standby,
+            "token": TOKEN,
+        }
+        return settings if rank else settings | {"gang": self._gang()}
 
     def _gang(self) -> dict[str, Any]:
         """Return the settings of the leader."""
@@ -108,17 +113,17 @@ class Launchers:
         with urllib.request.urlopen(url, timeout=WAIT_SECONDS) as answer:
             return str(answer.read().decode())
 
-    def gang_when(self, wanted: Callable[[GangReport], Any]) -> GangReport:
-        """Return the leader's first report of the gang that is as `wanted`."""
+    def gang_when(self, accept: Callable[[GangReport], Any]) -> GangReport:
+        """Return the leader's first report of the gang that `accept` accepts."""
 
-        def wanted_gang() -> GangReport | None:
+        def accepted_gang() -> GangReport | None:
             report = self.report()
             gang = report.gang if report else None
-            return gang if gang is not None and wanted(gang) else None
+            return gang if gang is not None and accept(gang) else None
 
-        found = wait_for("a report of the gang", wanted_gang, context=self.output)
-        assert found is not None
-        return found
+        first = wait_for("a report of the gang", accepted_gang, context=self.output)
+        assert first is not None
+        return first
 
     def program(self, rank: int, number: int) -> int:
         """Return the process of a round's program, once it runs."""

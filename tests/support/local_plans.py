@@ -40,7 +40,7 @@ def alone(**spec: Any) -> dict[str, Any]:
     return document
 
 
-def rejection(document: Mapping[str, Any], **given: Any) -> str:
+def rejection(document: Mapping[str, Any], **options: Any) -> str:
     with pytest.raises(CannotRunHere) as rejected:
-        prepared(document, **given)
+        prepared(document, **options)
     return str(rejected.value)

@@ -63,7 +63,7 @@ class LocalRun:
         return self.process.returncode, output
 
     def condition(self, kind: str) -> dict[str, Any]:
-        return next(dict(found) for found in self.status()["conditions"] if found["type"] == kind)
+        return next(dict(each) for each in self.status()["conditions"] if each["type"] == kind)
 
     def status(self) -> dict[str, Any]:
         return dict(json.loads((self.folder / ".tfdist" / self._job / "status.json").read_text()))

@@ -52,9 +52,9 @@ class Cluster:
         self._uid = ""
 
     def submit(self, workers: int = 2) -> None:
-        made = manifest(JOB, self._namespace, worker={"replicas": workers})
-        del made["metadata"]["uid"]
-        self._uid = self._api.create_job(made)["metadata"]["uid"]
+        document = manifest(JOB, self._namespace, worker={"replicas": workers})
+        del document["metadata"]["uid"]
+        self._uid = self._api.create_job(document)["metadata"]["uid"]
 
     def start(self, replica: str, attempt: int = 0, word: str = "R") -> str:
         """Start the pod of a replica and return its name."""

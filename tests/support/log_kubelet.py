@@ -190,10 +190,10 @@ def _certificate(folder: pathlib.Path) -> pathlib.Path:
         not_valid_before=now - dt.timedelta(days=1),
         not_valid_after=now + dt.timedelta(days=1),
     )
-    made = builder.add_extension(address, critical=False).sign(key, hashes.SHA256())
+    certificate = builder.add_extension(address, critical=False).sign(key, hashes.SHA256())
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     path = folder / f"kubelet-{uuid.uuid4().hex[:8]}.pem"
-    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
     return path

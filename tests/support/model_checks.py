@@ -58,10 +58,10 @@ def check_secret(pod: dict[str, Any], secrets: Collection[str]) -> None:
 
 
 def check_one_specification(
-    made: PodSummary, pods: Iterable[PodSummary], status: dict[str, Any], made_of: Mapping[str, str]
+    pod: PodSummary, pods: Iterable[PodSummary], status: dict[str, Any], made_of: Mapping[str, str]
 ) -> None:
     """Assert that a pod which was made is of the same specification and PodGroup as those of its gang's attempt."""
-    gang, roles = next((name, roles) for name, roles in GANGS.items() if made.role in roles)
+    gang, roles = next((name, roles) for name, roles in GANGS.items() if pod.role in roles)
     record = stored_record(status_of(status), gang)
     assert record is not None, "a pod of a gang that the status does not know"
     mine = (p for p in pods if p.role in roles and p.attempt == record.attempt_of(p.replica))

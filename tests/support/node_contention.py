@@ -44,9 +44,9 @@ class _Job:
         self.status = todo.status or self.status
         for name in todo.deletes:
             self.pods.pop(name, None)
-        for made in todo.creates:
-            meta = made["metadata"] | {"uid": f"{self.uid}-{len(self.pods)}", "resourceVersion": "1"}
-            self.pods[meta["name"]] = summarize(made | {"metadata": meta | {"creationTimestamp": rfc3339(now)}})
+        for pod in todo.creates:
+            meta = pod["metadata"] | {"uid": f"{self.uid}-{len(self.pods)}", "resourceVersion": "1"}
+            self.pods[meta["name"]] = summarize(pod | {"metadata": meta | {"creationTimestamp": rfc3339(now)}})
 
     def work(self, now: datetime) -> None:
         """Let the job succeed when all of its replicas have run for a while."""

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from support.api import Json
-from support.hands import on_node
+from support.node_commands import on_node
 from support.polling import wait_for
 from tfdist_cluster import shell
 from tfdist_cluster.errors import CommandError
@@ -45,8 +45,8 @@ def signal_program(pod: Json, signal: str) -> str:
 
     def program() -> str:
         warm = _children(node, launcher)
-        found = _children(node, warm[0]) if warm else []
-        return found[0] if found else ""
+        programs = _children(node, warm[0]) if warm else []
+        return programs[0] if programs else ""
 
     return _signal(node, wait_for(f"a program in {pod['metadata']['name']}", program), signal)
 

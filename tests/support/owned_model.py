@@ -30,9 +30,9 @@ class OwnedModel:
         """Whether the controller has not seen all of it."""
         return self._seen != self.true
 
-    def apply(self, made: dict[str, Any]) -> None:
+    def apply(self, manifest: dict[str, Any]) -> None:
         """Apply a manifest to an object, unless the object is seen to match it."""
-        name, content = ObjectName(kind_of(made), made["metadata"]["name"]), repr(made["spec"])
+        name, content = ObjectName(kind_of(manifest), manifest["metadata"]["name"]), repr(manifest["spec"])
         if self._seen.get(name) != content:
             self._requests["apply"] += 1
             self.true[name] = self._seen[name] = content
@@ -62,11 +62,11 @@ class OwnedModel:
             ending: whether the job has finished and its pods have not: it keeps its PodGroups until then.
             served: the gang schedulers whose API is served.
         """
-        for made in todo.objects:
-            name = ObjectName(kind_of(made), made["metadata"]["name"])
-            assert self.true.get(name) == repr(made["spec"]), f"{name} was not repaired"
+        for manifest in todo.objects:
+            name = ObjectName(kind_of(manifest), manifest["metadata"]["name"])
+            assert self.true.get(name) == repr(manifest["spec"]), f"{name} was not repaired"
         assert not self.true.keys() & set(todo.obsolete), "an object that nothing needs is left"
-        groups = {ObjectName(kind_of(made), made["metadata"]["name"]) for made in todo.objects}
+        groups = {ObjectName(kind_of(manifest), manifest["metadata"]["name"]) for manifest in todo.objects}
         left = {name for name in self.true if name.kind.system in served} - groups
         assert ending or not left, f"PodGroups that nothing needs are left: {left}"
 
@@ -75,11 +75,11 @@ class OwnedModel:
 
         A controller that has not seen the deletion of a PodGroup may create the pod first: it waits for the PodGroup.
         """
-        found = [(system, name) for system in POD_GROUPS if (name := group_of(pod, system))]
-        assert len(found) <= 1, f"a pod belongs to several PodGroups: {found}"
-        for system, name in found:
-            seen = ObjectName(POD_GROUPS[system], name) in self._seen
-            assert seen or system not in served, "a pod without a PodGroup"
+        groups = [(system, name) for system in POD_GROUPS if (name := group_of(pod, system))]
+        assert len(groups) <= 1, f"a pod belongs to several PodGroups: {groups}"
+        for system, name in groups:
+            is_seen = ObjectName(POD_GROUPS[system], name) in self._seen
+            assert is_seen or system not in served, "a pod without a PodGroup"
             return f"{system}/{name}"
         return ""
 

@@ -83,7 +83,7 @@ def finish(api: Api, namespace: str, jobs: Sequence[str], check: Callable[[], ob
     def all_succeeded() -> bool:
         check()
         phases = {job: phase(api, namespace, job) for job in jobs}
-        for job in (job for job, found in phases.items() if found == "Running"):
+        for job in (job for job, current in phases.items() if current == "Running"):
             for pod in pods_of(api, namespace, job):
                 api.end_container(namespace, pod["metadata"]["name"], 0)
         return set(phases.values()) == {"Succeeded"}

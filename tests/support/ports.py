@@ -24,15 +24,15 @@ def free_ports(count: int, *, together: int = 1) -> list[int]:
 
     Neither does a call in another process while this one runs: suites run at the same time.
     """
-    found: list[int] = []
+    ports: list[int] = []
     for port in random.sample(RANGE[::together], len(RANGE) // together):
-        if len(found) == count:
+        if len(ports) == count:
             break
         group = range(port, port + together)
         if _handed_out.isdisjoint(group) and _are_free(group) and _are_claimed(group):
             _handed_out.update(group)
-            found.append(port)
-    return found
+            ports.append(port)
+    return ports
 
 
 def _are_free(ports: range) -> bool:

@@ -24,9 +24,9 @@ _STARTS: Final = 3
 
 def program(name: str) -> pathlib.Path:
     """Return one of the programs; the test is skipped if there is none and no Debian to fetch one from."""
-    found = shutil.which(name)
-    if found:
-        return pathlib.Path(found)
+    path = shutil.which(name)
+    if path:
+        return pathlib.Path(path)
     folder = State.from_environment().folder("prometheus")
     with lock.exclusive(folder / "lock"):
         if not (folder / name).exists():
@@ -82,13 +82,13 @@ class Prometheus:
 
     def now(self, expression: str) -> list[Series]:
         """Return what an expression is at this moment."""
-        found = self._ask("query", query=expression)["result"]
-        return [Series(one["metric"], (_point(one["value"]),)) for one in found]
+        series = self._ask("query", query=expression)["result"]
+        return [Series(one["metric"], (_point(one["value"]),)) for one in series]
 
     def between(self, expression: str, start: float, end: float, step_seconds: float) -> list[Series]:
         """Return what an expression was, as a panel of Grafana asks for it."""
-        found = self._ask("query_range", query=expression, start=str(start), end=str(end), step=str(step_seconds))
-        return [Series(one["metric"], tuple(map(_point, one["values"]))) for one in found["result"]]
+        series = self._ask("query_range", query=expression, start=str(start), end=str(end), step=str(step_seconds))
+        return [Series(one["metric"], tuple(map(_point, one["values"]))) for one in series["result"]]
 
     def rules(self) -> list[dict[str, Any]]:
         """Return all rules, with how their last evaluation went."""
@@ -96,8 +96,8 @@ class Prometheus:
 
     def targets(self) -> list[dict[str, Any]]:
         """Return whom it asks, and how that went."""
-        found: list[dict[str, Any]] = self._ask("targets")["activeTargets"]
-        return found
+        active: list[dict[str, Any]] = self._ask("targets")["activeTargets"]
+        return active
 
     def _ask(self, what: str, **query: str) -> Any:
         answer = requests.get(f"{self._address}/api/v1/{what}", params=query, timeout=60)
@@ -117,9 +117,9 @@ def prometheus(
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "prometheus.yaml"
     config.write_text(json.dumps(_configuration(targets, rules, every_seconds)))
-    process, found = _start(folder, config)
+    process, server = _start(folder, config)
     try:
-        yield found
+        yield server
     finally:
         process.terminate()
         process.wait(timeout=60)
@@ -146,7 +146,7 @@ def _start(folder: pathlib.Path, config: pathlib.Path) -> tuple["subprocess.Pope
         ]
         with log.open("ab") as output:
             process = subprocess.Popen([program("prometheus"), *options], stdout=output, stderr=output)
-        found = Prometheus(f"http://127.0.0.1:{port}")
-        if found.comes_up(process):
-            return process, found
+        server = Prometheus(f"http://127.0.0.1:{port}")
+        if server.comes_up(process):
+            return process, server
     raise AssertionError(f"Prometheus does not run: {log.read_text()[-2000:]}")

@@ -96,12 +96,12 @@ class Proxy:
 @contextmanager
 def proxy(server: str) -> Iterator[Proxy]:
     """Run a proxy to `server` until the block ends."""
-    made = Proxy(server)
-    thread = threading.Thread(target=made.run)
+    forwarder = Proxy(server)
+    thread = threading.Thread(target=forwarder.run)
     thread.start()
     try:
-        yield made
+        yield forwarder
     finally:
-        made.end()
+        forwarder.end()
         thread.join()
-        made.close()
+        forwarder.close()

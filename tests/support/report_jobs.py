@@ -17,10 +17,10 @@ def jobs_and_pods(*ips: str) -> tuple[JobCache, PodCache]:
     jobs, pods = JobCache(), PodCache(lambda _: None)
     for number, ip in enumerate(ips):
         name, uid = f"job-{number}", f"{UID[:-4]}{number:04}"
-        made = manifest(name, worker={"replicas": 1}) | {"status": RUNNING}
-        made["metadata"] |= {"uid": uid, "resourceVersion": "5", "generation": 1}
-        jobs.upsert(made)
-        found = raw_pod(6, uid=uid, job=name, job_uid=uid)
-        found["status"] = {"phase": "Running", "podIP": ip}
-        pods.upsert(found)
+        document = manifest(name, worker={"replicas": 1}) | {"status": RUNNING}
+        document["metadata"] |= {"uid": uid, "resourceVersion": "5", "generation": 1}
+        jobs.upsert(document)
+        pod = raw_pod(6, uid=uid, job=name, job_uid=uid)
+        pod["status"] = {"phase": "Running", "podIP": ip}
+        pods.upsert(pod)
     return jobs, pods

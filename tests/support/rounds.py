@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from support.api import Json
 from support.e2e import Cluster, example
-from support.failing import Scene
+from support.failing_jobs import JobNamespace
 from support.nodes import send_signal, signal_program
 from support.polling import wait_for
 from tfdist_cluster.errors import ClusterError
@@ -50,7 +50,7 @@ def _hurry(name: str) -> str:
 class Rounds:
     """One such job."""
 
-    scene: Scene
+    jobs: JobNamespace
     name: str
     leader: str = "worker-0"
     poll_seconds: float = 0.5
@@ -59,14 +59,14 @@ class Rounds:
     @property
     def cluster(self) -> Cluster:
         """Where it runs."""
-        return self.scene.cluster
+        return self.jobs.cluster
 
     def pods(self) -> dict[str, Json]:
         """Return the pods that serve, by replica, as `worker-0`: of each the newest."""
-        found = sorted(
+        by_attempt = sorted(
             self.cluster.pods(self.name), key=lambda pod: int(pod["metadata"]["labels"]["tfdist.dev/attempt"])
         )
-        return {str(pod["spec"]["hostname"]): pod for pod in found}
+        return {str(pod["spec"]["hostname"]): pod for pod in by_attempt}
 
     def uids(self) -> dict[str, str]:
         """Return the identity of each replica's pod."""
@@ -106,7 +106,7 @@ class Rounds:
 
     def described(self) -> str:
         """Return what `kubectl describe` prints of the job."""
-        return self.scene.described(self.name)
+        return self.jobs.described(self.name)
 
     def kill_program(self, replica: str, signal: str = "KILL", *, of_container: bool = False) -> str:
         """Send a signal to the program of a replica, or to process 1 of its container; return when it was sent."""
@@ -116,8 +116,8 @@ class Rounds:
         """Return the root causes in the status once there are `count`."""
 
         def enough() -> list[Json]:
-            found = self.scene.root_causes(self.name)
-            return found if len(found) >= count else []
+            causes = self.jobs.root_causes(self.name)
+            return causes if len(causes) >= count else []
 
         return wait_for(f"{count} root causes of {self.name}", enough)
 
@@ -141,7 +141,7 @@ def started(cluster: Cluster, name: str, *, leader: str = "worker-0", **job: Any
     of_program = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     cluster.kubectl.apply(of_program | {"data": {PROGRAM.name: PROGRAM.read_text()}})
     cluster.inside("rm", "-f", f"/volume/checkpoints/{_hurry(name)}")
-    with training(Rounds(Scene(cluster), name, leader), counting_job(name, **job)) as rounds:
+    with training(Rounds(JobNamespace(cluster), name, leader), counting_job(name, **job)) as rounds:
         yield rounds
 
 
@@ -151,8 +151,8 @@ def training(rounds: Rounds, job: Json) -> Iterator[Rounds]:
     rounds.cluster.delete_job(rounds.name)
     try:
         before = rounds.now()
-        rounds.scene.start(job)
-        rounds.scene.runs(rounds.name)
+        rounds.jobs.start(job)
+        rounds.jobs.runs(rounds.name)
         rounds.steps_after(before, saved=True)
         yield rounds
     finally:

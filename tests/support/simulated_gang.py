@@ -296,5 +296,5 @@ class World(Timeline):
 
     @property
     def running(self) -> list[int | None]:
-        found = [self.at(rank) for rank in range(self.size)]
-        return [node.program if node and not node.is_forgotten else None for node in found]
+        members = [self.at(rank) for rank in range(self.size)]
+        return [node.program if node and not node.is_forgotten else None for node in members]

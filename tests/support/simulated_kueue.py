@@ -33,9 +33,9 @@ class SimulatedKueue:
 
     def view(self) -> KueueView:
         """Return what a reconcile sees."""
-        found = workload_summary(copy.deepcopy(self.workload)) if self.workload else None
+        summary = workload_summary(copy.deepcopy(self.workload)) if self.workload else None
         flavors = {self.flavor["metadata"]["name"]: flavor_placement(self.flavor)}
-        return KueueView(found, flavors, self.position, self.error)
+        return KueueView(summary, flavors, self.position, self.error)
 
     def execute(self, change: WorkloadChange | None, seen: KueueView | None = None) -> None:
         """Make the change of a plan, as the API server does.
@@ -49,26 +49,26 @@ class SimulatedKueue:
         """
         if change is None:
             return
-        known = (seen or self.view()).workload
+        workload = (seen or self.view()).workload
         if change.delete:
-            self.workload = None if known and self._is(known) else self.workload
-        elif known is None and self.workload is None and change.manifest is not None:
+            self.workload = None if workload and self._is(workload) else self.workload
+        elif workload is None and self.workload is None and change.manifest is not None:
             self._store(change.manifest, {})
-        elif known is not None:
-            if self.workload is None or not self._is(known) or self._version != known.resource_version:
+        elif workload is not None:
+            if self.workload is None or not self._is(workload) or self._version != workload.resource_version:
                 raise StaleError
             merged = {**self.workload["status"], **(change.status or {})}
             status = {name: value for name, value in merged.items() if value is not None}
             self._store(change.manifest or self.workload, status)
 
-    def _is(self, known: WorkloadSummary) -> bool:
-        return self.workload is not None and self.workload["metadata"]["uid"] == known.uid
+    def _is(self, workload: WorkloadSummary) -> bool:
+        return self.workload is not None and self.workload["metadata"]["uid"] == workload.uid
 
-    def _store(self, made: dict[str, Any], status: dict[str, Any]) -> None:
+    def _store(self, manifest: dict[str, Any], status: dict[str, Any]) -> None:
         self._version += 1
         uid = self.workload["metadata"]["uid"] if self.workload else f"w{self._version}"
-        meta = made["metadata"] | {"uid": uid, "resourceVersion": str(self._version)}
-        self.workload = made | {"metadata": meta, "status": status}
+        meta = manifest["metadata"] | {"uid": uid, "resourceVersion": str(self._version)}
+        self.workload = manifest | {"metadata": meta, "status": status}
 
     def happen(self, which: int) -> None:
         """Have Kueue admit or evict the job, a user delete its Workload, or Kueue go or come back."""

@@ -96,9 +96,9 @@ class Network:
         return ()
 
 
-def nodes(given: Iterable[Any], functions: dict[str, Any]) -> Iterator[Any]:
+def nodes(operations: Iterable[Any], functions: dict[str, Any]) -> Iterator[Any]:
     """Return `given` and the nodes of all functions that they call."""
-    for node in given:
+    for node in operations:
         yield node
         for value in node.attr.values():
             called = [value.func, *value.list.func]
@@ -127,14 +127,16 @@ def on_host(node: Any) -> bool:
 
 def awaited_gradients(node: Any, nodes_of_body: dict[str, Any], functions: dict[str, Any]) -> int:
     """Return how many gradients of biases are computed before a node runs."""
-    seen, left = set(), list(node.input)
+    visited, left = set(), list(node.input)
     while left:
         tensor = left.pop()
-        found = nodes_of_body.get(tensor.lstrip("^").partition(":")[0])
-        if found is not None and tensor not in seen:
-            seen.add(tensor)
-            left += inputs_of(tensor, found, functions)
-    return len({tensor for tensor in seen if nodes_of_body[tensor.lstrip("^").partition(":")[0]].op == "BiasAddGrad"})
+        node_def = nodes_of_body.get(tensor.lstrip("^").partition(":")[0])
+        if node_def is not None and tensor not in visited:
+            visited.add(tensor)
+            left += inputs_of(tensor, node_def, functions)
+    return len(
+        {tensor for tensor in visited if nodes_of_body[tensor.lstrip("^").partition(":")[0]].op == "BiasAddGrad"}
+    )
 
 
 def inputs_of(tensor: str, node: Any, functions: dict[str, Any]) -> list[str]:
@@ -160,15 +162,15 @@ def inputs_of(tensor: str, node: Any, functions: dict[str, Any]) -> list[str]:
 
 def sources(name: str, nodes_of_body: dict[str, Any]) -> set[str]:
     """Return those of `DEVICE_SOURCES` that a node of a function depends on, by its data."""
-    found, seen, left = set(), set(), [name]
+    operations, visited, left = set(), set(), [name]
     while left:
         node = nodes_of_body.get(left.pop())
-        if node is None or node.name in seen:
+        if node is None or node.name in visited:
             continue
-        seen.add(node.name)
-        found |= {node.op} & set(DEVICE_SOURCES)
+        visited.add(node.name)
+        operations |= {node.op} & set(DEVICE_SOURCES)
         left += data_inputs(node)
-    return found
+    return operations
 
 
 def loop_reads(body: Any, condition: Any, nodes_of_body: dict[str, Any]) -> Iterator[str]:

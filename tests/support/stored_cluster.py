@@ -72,9 +72,9 @@ class StoredCluster:
             code, message = self.rejected[path]
             return code, {"message": message}
         if path == REVIEWS:
-            wanted = body["spec"]["resourceAttributes"]
-            resource = "/".join(filter(None, (wanted["resource"], wanted.get("subresource"))))
-            return 201, {"status": {"allowed": (wanted["verb"], resource) not in self.denied}}
+            attributes = body["spec"]["resourceAttributes"]
+            resource = "/".join(filter(None, (attributes["resource"], attributes.get("subresource"))))
+            return 201, {"status": {"allowed": (attributes["verb"], resource) not in self.denied}}
         if path.endswith("/log"):
             return 200, b""
         if method == "POST":
@@ -87,8 +87,8 @@ class StoredCluster:
         name = body["metadata"]["name"]
         if f"{path}/{name}" in self.objects:
             return 409, {"reason": "AlreadyExists", "message": f'{path.rpartition("/")[2]} "{name}" already exists'}
-        made = {"uid": RUNNING.uid, "creationTimestamp": rfc3339(LATER), "generation": 1, "resourceVersion": "1"}
-        answer = body | {"metadata": body["metadata"] | made}
+        metadata = {"uid": RUNNING.uid, "creationTimestamp": rfc3339(LATER), "generation": 1, "resourceVersion": "1"}
+        answer = body | {"metadata": body["metadata"] | metadata}
         if stored:
             self.objects[f"{path}/{name}"] = answer
         return 201, answer
@@ -118,9 +118,9 @@ class StoredCluster:
 
 def example() -> StoredCluster:
     """Return a cluster with jobs that run, have failed, and are new, with pods and events of the first one."""
-    made = StoredCluster(RUNNING, PRICES, NEW)
-    put_pod(made, "worker-0")
-    put_pod(made, "worker-1")
+    cluster = StoredCluster(RUNNING, PRICES, NEW)
+    put_pod(cluster, "worker-0")
+    put_pod(cluster, "worker-1")
     for reason, name, seconds, message in (
         ("Scheduled", "fashion-worker-0", 300, "Successfully assigned team/fashion-worker-0 to gpu-node-03"),
         ("Running", "fashion", 300, "all 3 replicas run; chief-0 leads"),
@@ -129,8 +129,8 @@ def example() -> StoredCluster:
         ("Scheduled", "prices-worker-0", 259, "Successfully assigned team/prices-worker-0 to node-7"),
         ("Failed", "prices", 200, PRICES.message),
     ):  # fmt: skip
-        put_event(made, name, reason, seconds, message)
-    return made
+        put_event(cluster, name, reason, seconds, message)
+    return cluster
 
 
 def put_pod(cluster: StoredCluster, replica: str, *, is_running: bool = True) -> None:

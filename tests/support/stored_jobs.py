@@ -19,14 +19,14 @@ def at(seconds: float) -> str:
 
 def stored(name: str, status: dict[str, Any], age: float = 3600, namespace: str = "team", **spec: Any) -> Job:
     """Return a job that is so many seconds old."""
-    made = manifest(name, namespace, **({"strategy": "MultiWorkerMirrored"} | spec))
-    made["metadata"] |= {
+    document = manifest(name, namespace, **({"strategy": "MultiWorkerMirrored"} | spec))
+    document["metadata"] |= {
         "creationTimestamp": at(age),
         "generation": 1,
         "resourceVersion": "12",
         "managedFields": [{"manager": "kubectl"}],
     }
-    return Job(made | {"status": {"observedGeneration": 1} | status})
+    return Job(document | {"status": {"observedGeneration": 1} | status})
 
 
 def condition(kind: str, status: str, reason: str, message: str, seconds: float = 60) -> dict[str, Any]:

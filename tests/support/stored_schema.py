@@ -88,7 +88,7 @@ def _items(value: list[Any], schema: Schema, path: str) -> Iterator[str]:
 
 
 def _fields(value: dict[str, Any], schema: Schema, path: str) -> Iterator[str]:
-    known, other = schema.get("properties", {}), schema.get("additionalProperties")
+    properties, other = schema.get("properties", {}), schema.get("additionalProperties")
     open_ = schema.get("x-kubernetes-preserve-unknown-fields") or other == {}
     if len(value) > schema.get("maxProperties", math.inf):
         yield f"{path}: {len(value)} fields"
@@ -96,8 +96,8 @@ def _fields(value: dict[str, Any], schema: Schema, path: str) -> Iterator[str]:
         if name not in value:
             yield f"{path}.{name}: required"
     for name, content in value.items():
-        if name in known:
-            yield from problems(content, known[name], f"{path}.{name}")
+        if name in properties:
+            yield from problems(content, properties[name], f"{path}.{name}")
         elif other:
             yield from problems(content, other, f"{path}.{name}")
         elif not open_:

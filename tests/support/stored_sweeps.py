@@ -9,16 +9,16 @@ from tfdist.client.sweep import Sweep
 
 def stored_sweep(name: str, status: dict[str, Any], age: float = 3600, **spec: Any) -> Sweep:
     """Return a sweep that is so many seconds old."""
-    made = sweep_manifest(name, **spec)
-    made["metadata"] |= {"creationTimestamp": at(age), "generation": 1, "resourceVersion": "12"}
-    return Sweep(made | {"status": {"observedGeneration": 1} | status})
+    document = sweep_manifest(name, **spec)
+    document["metadata"] |= {"creationTimestamp": at(age), "generation": 1, "resourceVersion": "12"}
+    return Sweep(document | {"status": {"observedGeneration": 1} | status})
 
 
 def result(trial: int, phase: str, value: float | None = None, reason: str | None = None, **values: Any) -> Any:
     """Return the entry of a trial in the results."""
-    made = {"trial": trial, "phase": phase, "parameters": values, "value": value, "step": None, "reason": reason}
-    made |= {"step": 1407 if phase == "Succeeded" else 400} if value is not None else {}
-    return {key: each for key, each in made.items() if each is not None}
+    fields = {"trial": trial, "phase": phase, "parameters": values, "value": value, "step": None, "reason": reason}
+    fields |= {"step": 1407 if phase == "Succeeded" else 400} if value is not None else {}
+    return {key: each for key, each in fields.items() if each is not None}
 
 
 RESULTS: Final = [

@@ -144,13 +144,13 @@ def _objects(schema: Json, depth: int) -> st.SearchStrategy[Any]:
 
 def _open_objects(fields: Json, depth: int) -> st.SearchStrategy[Any]:
     """Return objects with Kubernetes' field names, mostly well-formed."""
-    known = {name: values(field, depth - 1) for name, field in fields.items()}
+    optional = {name: values(field, depth - 1) for name, field in fields.items()}
     if "containers" in fields:
         return st.sampled_from(PODS)
     content = st.sampled_from((*VOLUMES, *SOURCES, {"configMapRef": {"name": "m"}})) | st.dictionaries(
         KEYS, ANY_JSON, max_size=2
     )
-    return st.tuples(content, st.fixed_dictionaries(known)).map(lambda both: {**both[0], **both[1]})
+    return st.tuples(content, st.fixed_dictionaries(optional)).map(lambda both: {**both[0], **both[1]})
 
 
 def _distinct(items: list[Any]) -> list[Any]:
@@ -183,9 +183,9 @@ def put(target: Json, place: Place, value: Any) -> None:
     """Set what is at a place; objects and lists are made on the way, over whatever is there instead."""
     here: Any = target
     for key, following in itertools.pairwise(place):
-        wanted: type = list if isinstance(following, int) else dict
-        if not isinstance(_at(here, key), wanted):
-            _set(here, key, wanted())
+        container: type = list if isinstance(following, int) else dict
+        if not isinstance(_at(here, key), container):
+            _set(here, key, container())
         here = _at(here, key)
     _set(here, place[-1], value)
 

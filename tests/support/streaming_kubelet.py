@@ -53,12 +53,12 @@ class StreamingNode:
         self._api.do("POST", path, pod)
 
         def running() -> Json | None:
-            found = self._api.do("GET", f"{path}/{name}")
-            return found if found["status"].get("phase") == "Running" else None
+            stored = self._api.do("GET", f"{path}/{name}")
+            return stored if stored["status"].get("phase") == "Running" else None
 
-        found = wait_for(f"pod {name} to run", running)
-        assert found is not None
-        return found
+        stored = wait_for(f"pod {name} to run", running)
+        assert stored is not None
+        return stored
 
 
 @contextmanager

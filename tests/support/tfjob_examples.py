@@ -31,11 +31,11 @@ def examples() -> dict[str, Json]:
         subprocess.CalledProcessError: the module cannot be downloaded.
     """
     folder = module() / "examples" / "tensorflow"
-    found = {}
+    tfjobs = {}
     for file in sorted(folder.rglob("*")):
         for i, job in enumerate(_tfjobs(file)):
-            found[f"{file.relative_to(folder)}{f'#{i}' if i else ''}"] = job
-    return found
+            tfjobs[f"{file.relative_to(folder)}{f'#{i}' if i else ''}"] = job
+    return tfjobs
 
 
 def fields() -> set[str]:

@@ -77,7 +77,7 @@ SIDECARS = keyed("name", *({"name": n, "image": "one"} | part for n in ("proxy",
 @st.composite
 def replica_types(draw: st.DrawFn) -> Json:
     """Return the replica types of a valid TFJob, with the parts of pods that the conversion moves or TFDist adds to."""
-    made = {}
+    types = {}
     for key in draw(st.lists(some(*ROLES), unique=True, min_size=1).filter({"Chief", "Worker"}.intersection)):
         chosen = replica(1, draw(st.fixed_dictionaries({}, optional=POD)))
         template = chosen["template"]
@@ -85,5 +85,5 @@ def replica_types(draw: st.DrawFn) -> Json:
         template["spec"]["containers"] += draw(SIDECARS)
         template["spec"]["volumes"] = draw(st.permutations(VOLUMES))
         template["metadata"] = draw(st.fixed_dictionaries({}, optional=METADATA))
-        made[key] = deepcopy(chosen)
-    return made
+        types[key] = deepcopy(chosen)
+    return types

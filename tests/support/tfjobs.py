@@ -12,22 +12,22 @@ def replica(replicas: int | None = None, pod: Json | None = None, **fields: Any)
     """Return a replica type whose container `tensorflow` has `fields`; `restart_policy` and `pod` are next to it."""
     policy = fields.pop("restart_policy", None)
     container = {"name": "tensorflow", "image": IMAGE} | fields
-    made: Json = {"template": {"spec": {"containers": [container]} | (pod or {})}}
-    made |= {} if replicas is None else {"replicas": replicas}
-    return made | ({} if policy is None else {"restartPolicy": policy})
+    replica_spec: Json = {"template": {"spec": {"containers": [container]} | (pod or {})}}
+    replica_spec |= {} if replicas is None else {"replicas": replicas}
+    return replica_spec | ({} if policy is None else {"restartPolicy": policy})
 
 
 def tfjob(types: Json | None = None, *, name: str = "fashion", policy: Json | None = None, **spec: Any) -> Json:
     """Return the JSON of a TFJob, with two workers if `types` (a replica type by its key) has no others."""
-    made: Json = {
+    document: Json = {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
         "metadata": {"name": name, "namespace": "team"},
         "spec": {"tfReplicaSpecs": types if types is not None else {"Worker": replica(2)}} | spec,
     }
     if policy is not None:
-        made["spec"]["runPolicy"] = policy
-    return deepcopy(made)
+        document["spec"]["runPolicy"] = policy
+    return deepcopy(document)
 
 
 def all_types(pod: Json | None = None, **fields: Any) -> Json:

@@ -85,8 +85,8 @@ def _runs(answer: requests.Response) -> bool:
 @contextmanager
 def trainers(api: Api, namespace: str) -> Iterator[Trainers]:
     """Let programs speak until the block ends."""
-    made = Trainers(api, namespace)
+    running = Trainers(api, namespace)
     try:
-        yield made
+        yield running
     finally:
-        made.close()
+        running.close()

@@ -110,9 +110,9 @@ def terminal(width: int | None) -> Iterator[None]:
 
 def transcript(width: int | None, run: Callable[[Transcript], None]) -> str:
     """Return the output of commands: without colour, and if there is no terminal never cut."""
-    shown = Transcript(width)
+    script = Transcript(width)
     with terminal(width):
-        run(shown)
-    assert "\033" not in shown.text
-    assert width is not None or "…" not in shown.text
-    return shown.text
+        run(script)
+    assert "\033" not in script.text
+    assert width is not None or "…" not in script.text
+    return script.text

@@ -1,4 +1,4 @@
-"""The attempts of one job on a small program that is held where a test kills it (`support.held_program`)."""
+"""The attempts of one job on a small program that is held where a test kills it (`support.breakpoint_program`)."""
 
 import signal
 from collections.abc import Mapping
@@ -45,8 +45,8 @@ class Attempts:
         for number, places in holds.items():
             self._held(number).unlink(missing_ok=True)
             environs[number] = {"HOLD_AT": places, "HOLD_FILE": str(self._held(number))}
-        given = job(self.directory, len(self.replicas), epochs=epochs, saves=saves) | self.settings
-        self.replicas.append(self.launch(self.roles, config={}, job=given, environs=environs))
+        settings = job(self.directory, len(self.replicas), epochs=epochs, saves=saves) | self.settings
+        self.replicas.append(self.launch(self.roles, config={}, job=settings, environs=environs))
 
     def wait_for_output(self, number: int, text: str, times: int = 1) -> None:
         """Return when the outputs of a member, over all its starts, contain `text` so often."""
@@ -105,6 +105,6 @@ class Attempts:
 
 def job(directory: Path, attempt: int = 0, *, epochs: int = 3, saves: int = SAVES) -> dict[str, Any]:
     """Return the settings of a replica; `saves` are the steps between two checkpoints."""
-    training = {"program": "support.held_program:Line", "config": {"epochs": epochs, "batchSizePerReplica": 2}}
+    training = {"program": "support.breakpoint_program:Line", "config": {"epochs": epochs, "batchSizePerReplica": 2}}
     checkpoint = {"directory": str(directory), "everySteps": saves}
     return {"training": training, "checkpoint": checkpoint, "attempt": attempt}

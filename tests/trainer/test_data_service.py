@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import tensorflow as tf
-from support.counted_program import EXAMPLES, JOURNAL
 from support.data_service_program import SERVICE
+from support.recording_program import EXAMPLES, JOURNAL
 
 if TYPE_CHECKING:
     from trainer.replicas import Launch

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-from support.counted_program import EXAMPLES, JOURNAL, SIGNAL
+from support.recording_program import EXAMPLES, JOURNAL, SIGNAL
 from trainer.replicas import Replicas
 
 from tfdist.contract import ExitCode
@@ -64,7 +64,7 @@ UNEVEN: Final = {"uneven files": Manner("FromFiles", "npz", (9, 8, 8))}
 
 
 @dataclass
-class Counted:
+class RecordedJob:
     """A job whose workers record their examples in each attempt."""
 
     launch: "Launch"
@@ -72,7 +72,7 @@ class Counted:
     manner: Manner
     training: dict[str, Any]
     attempts: list[Replicas] = field(default_factory=list)
-    seen: list[list[int]] = field(default_factory=list)
+    counted_steps: list[list[int]] = field(default_factory=list)
     """The examples of each step that counts, of all workers."""
 
     def run(self, signals: dict[int, str] | None = None) -> list[int]:
@@ -90,7 +90,7 @@ class Counted:
         # What was done after the last checkpoint is done again: an attempt's steps count from where it began.
         self.attempts.append(replicas)
         steps = zip(*(self.steps_of(rank) for rank in range(self.manner.workers)), strict=False)
-        self.seen = self.seen[:begin] + [[*chain(*parts)] for parts in steps]
+        self.counted_steps = self.counted_steps[:begin] + [[*chain(*parts)] for parts in steps]
         return codes
 
     def steps_of(self, rank: int) -> list[list[int]]:
@@ -109,7 +109,7 @@ class Counted:
 
 
 @pytest.fixture
-def counted(launch: "Launch", tmp_path: Path, name: str) -> Counted:
+def job(launch: "Launch", tmp_path: Path, name: str) -> RecordedJob:
     manner = (MANNERS | UNEVEN)[name]
     config: dict[str, Any] = {"epochs": EPOCHS, "batchSizePerReplica": BATCH, "learningRate": 0.01}
     if manner.ending:
@@ -119,25 +119,25 @@ def counted(launch: "Launch", tmp_path: Path, name: str) -> Counted:
             tfrecord.write(path, columns) if manner.ending == "tfrecord" else npz.save(path, **columns)
         data = {"train": f"{tmp_path}/{manner.pattern}"}
         config |= {"data": data, "numeric": ["x"], "label": "number", "normalize": "None", "hiddenUnits": [2]}
-    training = {"program": f"support.counted_program:{manner.program}", "config": config}
-    return Counted(launch, tmp_path, manner, training)
+    training = {"program": f"support.recording_program:{manner.program}", "config": config}
+    return RecordedJob(launch, tmp_path, manner, training)
 
 
-def each_is_there_once_an_epoch(job: Counted) -> None:
+def each_is_there_once_an_epoch(job: RecordedJob) -> None:
     """Check the steps that count."""
     steps = job.manner.steps
-    assert len(job.seen) == EPOCHS * steps
+    assert len(job.counted_steps) == EPOCHS * steps
     for epoch in range(EPOCHS):
-        numbers = chain(*job.seen[epoch * steps : (epoch + 1) * steps])
+        numbers = chain(*job.counted_steps[epoch * steps : (epoch + 1) * steps])
         assert sorted(numbers) == list(range(EXAMPLES)), f"epoch {epoch}"
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long) for name in (*MANNERS, *UNEVEN)])
-def test_of_a_training_that_is_not_disturbed(counted: Counted) -> None:
-    assert set(counted.run()) == {0}, counted.attempts[-1].outputs
-    each_is_there_once_an_epoch(counted)
-    sizes = [len([*chain(*counted.steps_of(rank))]) / EPOCHS for rank in range(counted.manner.workers)]
-    assert sizes == list(counted.manner.sizes)
+def test_an_undisturbed_training_uses_each_example_once_an_epoch(job: RecordedJob) -> None:
+    assert set(job.run()) == {0}, job.attempts[-1].outputs
+    each_is_there_once_an_epoch(job)
+    sizes = [len([*chain(*job.steps_of(rank))]) / EPOCHS for rank in range(job.manner.workers)]
+    assert sizes == list(job.manner.sizes)
 
 
 @pytest.mark.parametrize(
@@ -148,19 +148,19 @@ def test_of_a_training_that_is_not_disturbed(counted: Counted) -> None:
         for seed in (1, 2, 3)
     ],
 )
-def test_each_example_once_per_epoch_with_kills_and_sigterm(counted: Counted, seed: int) -> None:
+def test_a_training_with_a_kill_and_a_sigterm_uses_each_example_once_an_epoch(job: RecordedJob, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311  no secret
-    victim, step = chance.randrange(counted.manner.workers), chance.randint(SAVES + 1, 3 * SAVES)
-    codes = counted.run({victim: f"{step}:{signal.SIGKILL}"})
+    victim, step = chance.randrange(job.manner.workers), chance.randint(SAVES + 1, 3 * SAVES)
+    codes = job.run({victim: f"{step}:{signal.SIGKILL}"})
     assert codes.pop(victim) == -signal.SIGKILL
-    assert set(codes) == {ExitCode.PEER_LOST}, counted.attempts[-1].outputs
-    killed_after = counted.saved
+    assert set(codes) == {ExitCode.PEER_LOST}, job.attempts[-1].outputs
+    killed_after = job.saved
     assert 0 < killed_after < step
 
-    notified, step = chance.randrange(counted.manner.workers), chance.randint(1, 2 * SAVES)
-    assert set(counted.run({notified: f"{step}:{signal.SIGTERM}"})) == {ExitCode.PREEMPTED}
-    assert {len(counted.steps_of(rank)) for rank in range(counted.manner.workers)} == {counted.saved - killed_after}
-    assert len(counted.seen) == counted.saved, "no step is done twice, and none is lost"
+    notified, step = chance.randrange(job.manner.workers), chance.randint(1, 2 * SAVES)
+    assert set(job.run({notified: f"{step}:{signal.SIGTERM}"})) == {ExitCode.PREEMPTED}
+    assert {len(job.steps_of(rank)) for rank in range(job.manner.workers)} == {job.saved - killed_after}
+    assert len(job.counted_steps) == job.saved, "no step is done twice, and none is lost"
 
-    assert set(counted.run()) == {0}, counted.attempts[-1].outputs
-    each_is_there_once_an_epoch(counted)
+    assert set(job.run()) == {0}, job.attempts[-1].outputs
+    each_is_there_once_an_epoch(job)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.counted_program import EXAMPLES, JOURNAL, REPORTS, SIGNAL
+from support.recording_program import EXAMPLES, JOURNAL, REPORTS, SIGNAL
 
 from tfdist.contract import ExitCode
 from tfdist_trainer.checkpoint import CheckpointReader, DataCursor
@@ -167,7 +167,7 @@ class Job:
         # The rate is so low that the loss of an epoch does not depend on the steps before.
         data |= {"normalize": "None", "hiddenUnits": [2], "learningRate": 1e-12}
         config = data | {"epochs": EPOCHS, "batchSizePerReplica": BATCH}
-        training = {"program": "support.counted_program:FromFiles", "config": config}
+        training = {"program": "support.recording_program:FromFiles", "config": config}
         checkpoint = {"directory": str(self._folder / "ckpt"), "everySteps": 1}
         files = [self._folder / f"{self._attempts}-{rank}" for rank in range(workers)]
         environs = {
@@ -226,15 +226,15 @@ def test_two_then_three_then_one_worker_use_each_example_of_an_epoch_once(launch
     (tmp_path / "other").mkdir()
     undisturbed = Job(launch, tmp_path / "other")
     assert undisturbed.run(1).wait() == [0], undisturbed.log
-    for found, expected in zip(epochs_of(job.log), epochs_of(undisturbed.log), strict=True):
-        assert found == pytest.approx(expected, rel=1e-5)
+    for epoch, expected in zip(epochs_of(job.log), epochs_of(undisturbed.log), strict=True):
+        assert epoch == pytest.approx(expected, rel=1e-5)
         assert expected["number"] == pytest.approx((EXAMPLES - 1) / 2)
 
     # Progress does not go backwards, although the number of all steps becomes 10, 7 and 14.
-    known = [report for report in job.reports if "step" in report]
+    with_step = [report for report in job.reports if "step" in report]
     for name in ("step", "epoch", "examples", "percent"):
-        values = [report[name] for report in known]
+        values = [report[name] for report in with_step]
         assert values == sorted(values), name
-    assert [total for total, _ in itertools.groupby(report["totalSteps"] for report in known)] == [10, 7, 14]
-    assert {known[-1]["percent"], ended.termination().percent} == {100.0}
+    assert [total for total, _ in itertools.groupby(report["totalSteps"] for report in with_step)] == [10, 7, 14]
+    assert {with_step[-1]["percent"], ended.termination().percent} == {100.0}
     assert preempted.termination().percent == pytest.approx(24)

@@ -1,7 +1,7 @@
 """kill -9 of each role in each phase: the other replicas exit or report the member they wait for, and nothing is lost.
 
-The replicas run `support.held_program`, which stops where a test wants it to, so that each kill meets its phase. All
-begin from a checkpoint, and after the kill a restart goes on from the newest one and ends.
+The replicas run `support.breakpoint_program`, which stops where a test wants it to, so that each kill meets its phase.
+All begin from a checkpoint, and after the kill a restart goes on from the newest one and ends.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from support.held_program import COMPUTES
+from support.breakpoint_program import COMPUTES
 from support.polling import WAIT_SECONDS
 from trainer.attempts import BEGUN, DONE, ENDLESS, EXAMPLES, SAVES, Attempts, job
 from trainer.conftest import launching
@@ -47,7 +47,9 @@ def attempts(begun: Path, launch_roles: "Launch", tmp_path: Path) -> Callable[..
 
 
 @pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.long)], ids=["chief", "worker"])
-def test_a_synchronous_gang(attempts: Callable[..., Attempts], victim: int) -> None:
+def test_a_killed_member_of_a_synchronous_gang_is_reported_and_no_step_is_lost(
+    attempts: Callable[..., Attempts], victim: int
+) -> None:
     job, survivor = attempts({"worker": 2}), 1 - victim
 
     job.start({victim: "connecting"}, CONNECT_SECONDS="5")
@@ -113,7 +115,7 @@ def is_waited_for(job: Attempts, number: int) -> None:
 
 
 @pytest.mark.long
-def test_a_worker_of_parameter_servers(attempts: Callable[..., Attempts]) -> None:
+def test_a_killed_worker_of_parameter_servers_joins_again(attempts: Callable[..., Attempts]) -> None:
     stopping = {"earlyStopping": {"patience": 1}}
     job = attempts(ASYNCHRONOUS, strategy="ParameterServer", evaluation=stopping)
     places = ("connecting", "compiling", "between", "saving")
@@ -137,7 +139,7 @@ def test_a_worker_of_parameter_servers(attempts: Callable[..., Attempts]) -> Non
 
 
 @pytest.mark.long
-def test_a_parameter_server(asynchronous: Attempts) -> None:
+def test_a_killed_parameter_server_ends_the_chief_or_is_waited_for(asynchronous: Attempts) -> None:
     job = asynchronous
     for place in ("reading", "compiling", "between", "saving"):
         job.start({CHIEF: place})
@@ -161,7 +163,7 @@ def test_a_parameter_server(asynchronous: Attempts) -> None:
 
 
 @pytest.mark.long
-def test_the_chief_of_parameter_servers(asynchronous: Attempts) -> None:
+def test_a_killed_chief_of_parameter_servers_starts_again_from_the_checkpoint(asynchronous: Attempts) -> None:
     job = asynchronous
     for place in ("connecting", "compiling", "between"):
         job.start({CHIEF: place})
@@ -183,7 +185,7 @@ def test_the_chief_of_parameter_servers(asynchronous: Attempts) -> None:
 
 
 @pytest.mark.long
-def test_an_evaluation_gang(attempts: Callable[..., Attempts]) -> None:
+def test_a_killed_member_of_an_evaluation_gang_leaves_no_partial_score(attempts: Callable[..., Attempts]) -> None:
     job = attempts({"worker": 2}, task="Evaluate")
     for place in ("reading", "compiling"):
         for victim in (0, 1):
@@ -206,7 +208,7 @@ def is_scored(job: Attempts) -> None:
 
 
 @pytest.mark.long
-def test_the_evaluator_during_training(attempts: Callable[..., Attempts]) -> None:
+def test_a_killed_evaluator_scores_the_checkpoint_after_its_restart(attempts: Callable[..., Attempts]) -> None:
     judged = {"mode": "Continuous", "metric": "loss", "goal": "Minimize"}
     job = attempts({"worker": 1}, task="Evaluate", role="evaluator", evaluation=judged)
     checkpoint = job.directory / f"checkpoint-{BEGUN:09d}"

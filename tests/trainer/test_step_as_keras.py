@@ -23,7 +23,7 @@ X = np.array([[1.0, 2.0], [-1.0, 0.5], [2.0, -2.0], [0.0, 1.0]], np.float32)
 Y = np.array([[1.0], [2.0], [-1.0], [0.5]], np.float32)
 
 
-class Given:
+class ModelProgram:
     """A program of a given model."""
 
     def __init__(self, model: Callable[[], Any], loss: Callable[[Any, Any], Any] | None = None) -> None:
@@ -114,7 +114,7 @@ def test_additional_losses_count_once_as_in_fit(
     rows = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
     # when
     parts = [part(X[list(each)], Y[list(each)], [1.0] * len(each)) for each in rows]
-    trained = Trained(one if len(sizes) == 1 else gang, Given(make), parts, compiled=compiled)
+    trained = Trained(one if len(sizes) == 1 else gang, ModelProgram(make), parts, compiled=compiled)
     # then
     np.testing.assert_allclose(trained.kernel, kernel, rtol=1e-5)
     assert trained.loss == pytest.approx(loss, rel=1e-5)
@@ -150,14 +150,14 @@ def test_additional_losses_are_means_over_examples_whatever_these_weigh(gang: Re
         loss = tf.reduce_sum(errors * weights) / 6 + tf.reduce_mean(predictions**2)
     expected = kernel - RATE * tape.gradient(loss, kernel)
     # when
-    trained = Trained(gang, Given(make), [part(X[:2], Y[:2], [3.0, 1.0]), part(X[2:3], Y[2:3], [2.0])])
+    trained = Trained(gang, ModelProgram(make), [part(X[:2], Y[:2], [3.0, 1.0]), part(X[2:3], Y[2:3], [2.0])])
     # then
     np.testing.assert_allclose(trained.kernel, expected, rtol=1e-5)
 
 
 def test_the_loss_that_is_reported_is_the_one_that_was_trained_with_also_if_it_is_random(one: ReplicaGroup) -> None:
     """Given a loss of w times a random number, whose gradient is that number."""
-    program = Given(line(), lambda _labels, predictions: tf.random.uniform([4]) * predictions[:, 0])
+    program = ModelProgram(line(), lambda _labels, predictions: tf.random.uniform([4]) * predictions[:, 0])
     x = np.tile(np.array([[1.0, 0.0]], np.float32), (4, 1))
     trained = Trained(one, program, [part(x, Y, [1.0] * 4)])
     gradient = (1.0 - float(trained.kernel[0, 0])) / RATE
@@ -169,7 +169,7 @@ def test_an_evaluation_has_the_additional_losses_as_that_of_keras(gang: ReplicaG
     model = make()
     model.compile(loss="mse")
     expected = model.evaluate(X, Y, batch_size=4, verbose=0)
-    program = Given(make)
+    program = ModelProgram(make)
     with gang.strategy.scope():
         model = program.model()
     parts = [part(X[:2], Y[:2], [1.0] * 2), part(X[2:], Y[2:], [1.0] * 2)]
@@ -196,7 +196,7 @@ def test_an_example_that_does_not_count_cannot_spoil_the_gradient(
     bad: float, alone: bool, valid: bool, gang: ReplicaGroup
 ) -> None:
     # given
-    program = Given(logarithm)
+    program = ModelProgram(logarithm)
     counted = part(X[:2], Y[:2], [1.0] * 2)
     nothing = np.full([2, 2], bad, np.float32)
     # when
@@ -234,7 +234,7 @@ def test_a_skipped_step_changes_nothing(name: str, replicas: int, gang: ReplicaG
     parts = [part(X[:1], Y[:1], [1.0]), part(X[1:2], bad, [1.0])][-replicas:]
     group = one if replicas == 1 else gang
     # when
-    trained = Trained(group, Given(normalized), parts, OPTIMIZERS[name], steps=2, skip=True)
+    trained = Trained(group, ModelProgram(normalized), parts, OPTIMIZERS[name], steps=2, skip=True)
     # then
     assert trained.stats.not_finite == 2
     for before, after in zip(trained.before, trained.values(), strict=True):
@@ -247,7 +247,7 @@ def test_a_step_that_is_not_skipped_is_the_same_with_and_without_the_policy(
 ) -> None:
     group, parts = one if replicas == 1 else gang, [part(X[:2], Y[:2], [1.0] * 2), part(X[2:], Y[2:], [1.0] * 2)]
     results = [
-        Trained(group, Given(normalized), parts[-replicas:], keras.optimizers.Adam, steps=3, skip=skip).values()
+        Trained(group, ModelProgram(normalized), parts[-replicas:], keras.optimizers.Adam, steps=3, skip=skip).values()
         for skip in (False, True)
     ]
     for without, with_policy in zip(*results, strict=True):
@@ -278,11 +278,11 @@ def test_each_replica_draws_numbers_of_its_own_and_begins_with_the_same_weights(
     gang: ReplicaGroup, one: ReplicaGroup
 ) -> None:
     parts = [part(X[:1], Y[:1], [1.0]), part(X[1:2], Y[1:2], [1.0])]
-    trained = Trained(gang, Given(noisy), parts)
+    trained = Trained(gang, ModelProgram(noisy), parts)
     drawn = next(each for each in trained.model.non_trainable_variables if "seed" not in each.path)
     first, second = on_replicas(gang, raw(drawn))
     assert first != second
-    alone = Trained(one, Given(noisy), parts[:1])
+    alone = Trained(one, ModelProgram(noisy), parts[:1])
     (of_one,) = [each.numpy() for each in alone.model.non_trainable_variables if "seed" not in each.path]
     assert first == of_one, "the first replica draws what one process draws"
     kernels = on_replicas(gang, raw(trained.model.trainable_variables[0]))

@@ -32,10 +32,10 @@ class OfTheUserError(Exception):
 
 def differences(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
     """Return a loss that needs AutoGraph."""
-    found = labels - predictions
-    if tf.reduce_sum(found) < 0:
-        found = -found
-    return tf.reduce_sum(found, axis=-1)
+    difference = labels - predictions
+    if tf.reduce_sum(difference) < 0:
+        difference = -difference
+    return tf.reduce_sum(difference, axis=-1)
 
 
 def raising(error: Exception) -> PerExample:
@@ -61,15 +61,15 @@ class Neuron(keras.Model):  # type: ignore[misc]
 
     def call(self, features: tf.Tensor, *, training: bool = False) -> Any:
         """Return the sum, or nothing."""
-        found = self.dense(features)
-        return found if self.before(training) else None
+        result = self.dense(features)
+        return result if self.before(training) else None
 
 
-class Given(Program):
+class StubProgram(Program):
     """A user's program of the functions that a test sets."""
 
-    given_loss: PerExample = staticmethod(differences)
-    given_metrics: Callable[[], Any] = tuple
+    stub_loss: PerExample = staticmethod(differences)
+    stub_metrics: Callable[[], Any] = tuple
     before: Callable[[bool], bool] = staticmethod(always)
 
     def model(self) -> Any:
@@ -81,15 +81,15 @@ class Given(Program):
         return tf.data.Dataset.from_tensors((tf.ones([2]), tf.ones([1])))
 
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> Any:
-        """Return what is given."""
-        return self.given_loss(labels, predictions)
+        """Return what the test has set."""
+        return self.stub_loss(labels, predictions)
 
     def metrics(self) -> Any:
-        """Return what is given."""
-        return Given.given_metrics()
+        """Return what the test has set."""
+        return StubProgram.stub_metrics()
 
 
-class WithoutMean(Given):
+class WithoutMean(StubProgram):
     """One whose predictions cannot be averaged."""
 
     def ensemble(self, predictions: Any) -> Any:  # noqa: ARG002  as the base class
@@ -102,10 +102,10 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Program]:
     def make(
         loss: PerExample = differences, metrics: Callable[[], Any] = tuple, before: Callable[[bool], bool] = always
     ) -> Program:
-        monkeypatch.setattr(Given, "given_loss", staticmethod(loss))
-        monkeypatch.setattr(Given, "given_metrics", staticmethod(metrics))
-        monkeypatch.setattr(Given, "before", staticmethod(before))
-        return choose(f"{__name__}:Given", {}).create()
+        monkeypatch.setattr(StubProgram, "stub_loss", staticmethod(loss))
+        monkeypatch.setattr(StubProgram, "stub_metrics", staticmethod(metrics))
+        monkeypatch.setattr(StubProgram, "before", staticmethod(before))
+        return choose(f"{__name__}:StubProgram", {}).create()
 
     return make
 
@@ -133,11 +133,11 @@ def evaluate(program: Program) -> None:
     EvaluateStep(gang(), program, new_model(program, Split.EVAL, Shard(0, 1))).run(batches(), tf.constant(2))
 
 
-def called(wanted: Callable[[bool], bool]) -> Callable[[bool], bool]:
+def called(condition: Callable[[bool], bool]) -> Callable[[bool], bool]:
     """Return what a model does before its result: fail if it is `wanted`."""
 
     def before(training: bool) -> bool:
-        if wanted(training):
+        if condition(training):
             raise ValueError("no such layer")
         return True
 
@@ -169,12 +169,12 @@ BY_PART: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("step", [train, evaluate])
-@pytest.mark.parametrize(("given", "message"), BY_PART.values(), ids=BY_PART)
+@pytest.mark.parametrize(("functions", "message"), BY_PART.values(), ids=BY_PART)
 def test_an_error_in_a_step_is_reported_with_the_part_of_the_program(
-    program: Callable[..., Program], step: Callable[[Program], None], given: dict[str, Any], message: str
+    program: Callable[..., Program], step: Callable[[Program], None], functions: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"^training.program: {message}") as caught:
-        step(program(**given))
+        step(program(**functions))
     assert classify(caught.value).exit_code is ExitCode.CONFIGURATION
 
 
@@ -188,12 +188,12 @@ OF_TRAINING: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("given", "message"), OF_TRAINING.values(), ids=OF_TRAINING)
+@pytest.mark.parametrize(("functions", "message"), OF_TRAINING.values(), ids=OF_TRAINING)
 def test_an_error_of_training_is_reported_with_the_part_of_the_program(
-    program: Callable[..., Program], given: dict[str, Any], message: str
+    program: Callable[..., Program], functions: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"^training.program: {message}"):
-        train(program(**given))
+        train(program(**functions))
 
 
 def test_a_model_that_fails_only_in_training_is_evaluated(program: Callable[..., Program]) -> None:

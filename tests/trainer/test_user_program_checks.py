@@ -31,7 +31,7 @@ def line() -> tf.data.Dataset:
 
 @dataclass
 class Results:
-    """What the methods of `Given` return."""
+    """What the methods of `StubProgram` return."""
 
     dataset: Callable[[], Any] = line
     model: Callable[[], Any] = lambda: keras.Sequential([keras.layers.Input([1]), keras.layers.Dense(1)])
@@ -39,7 +39,7 @@ class Results:
     metrics: Callable[[], Any] = tuple
 
 
-class Given(Program):
+class StubProgram(Program):
     """A user's program of the results that a test sets."""
 
     results: Results
@@ -63,8 +63,8 @@ class Given(Program):
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Program]:
     def make(**results: Callable[[], Any]) -> Program:
-        monkeypatch.setattr(Given, "results", Results(**results), raising=False)
-        return choose(f"{__name__}:Given", {}).create()
+        monkeypatch.setattr(StubProgram, "results", Results(**results), raising=False)
+        return choose(f"{__name__}:StubProgram", {}).create()
 
     return make
 
@@ -80,7 +80,7 @@ def use(program: Program) -> None:
         tf.function(lambda: [next(batches), next(batches)])()
 
 
-def test_a_right_program_passes(program: Callable[..., Program]) -> None:
+def test_a_valid_program_passes(program: Callable[..., Program]) -> None:
     use(program())
 
 
@@ -103,11 +103,11 @@ def test_features_of_any_length_in_records_become_examples_of_one_shape(
         return tf.data.TFRecordDataset(path).batch(3).map(padded).unbatch()
 
     use(program(dataset=dataset, model=lambda: keras.Sequential([keras.layers.Input([3]), keras.layers.Dense(1)])))
-    found = [items.tolist() for items, _ in dataset().as_numpy_iterator()]
-    assert found == [[*range(1, min(n, 3) + 1), *[0] * (3 - n)] for n in lengths]
+    examples = [items.tolist() for items, _ in dataset().as_numpy_iterator()]
+    assert examples == [[*range(1, min(n, 3) + 1), *[0] * (3 - n)] for n in lengths]
 
 
-def failing(error: Exception, *, known: bool = False) -> Callable[[], tf.data.Dataset]:
+def failing(error: Exception, *, known_length: bool = False) -> Callable[[], tf.data.Dataset]:
     """Return the data set of a generator that raises `error` after four examples."""
 
     def examples() -> Iterator[Any]:
@@ -115,8 +115,8 @@ def failing(error: Exception, *, known: bool = False) -> Callable[[], tf.data.Da
         raise error
 
     def dataset() -> tf.data.Dataset:
-        made = tf.data.Dataset.from_generator(examples, output_signature=SPEC)
-        return made.apply(tf.data.experimental.assert_cardinality(8)) if known else made
+        result = tf.data.Dataset.from_generator(examples, output_signature=SPEC)
+        return result.apply(tf.data.experimental.assert_cardinality(8)) if known_length else result
 
     return dataset
 
@@ -161,7 +161,7 @@ WRONG: dict[str, tuple[dict[str, Callable[[], Any]], str]] = {
     "no data set": ({"dataset": lambda: [1, 2]}, r"dataset\(\) returns a list; return a tf.data.Dataset"),
     "generator": ({"dataset": failing(KeyError("price"))}, r"dataset\(\) raises KeyError: 'price'$"),
     "counted generator": (
-        {"dataset": failing(ValueError("bad\nrow"), known=True)},
+        {"dataset": failing(ValueError("bad\nrow"), known_length=True)},
         r"dataset\(\) raises ValueError: bad row$",
     ),
     "sizes": ({"dataset": sizes}, r"dataset\(\) returns examples of shape \(None,\), .* pad or truncate"),

@@ -18,9 +18,9 @@ from typing import Final
 from support import controller as controllers
 from support.api import Api
 from support.control_plane import control_plane
+from support.monitored_installation import Installation, monitored_installation
 from support.prometheus import Prometheus
 from support.trainers import Reporter, report
-from support.watched import Installation, watched
 
 import dashboards
 from pictures import Line, Picture, drawn, legend_of
@@ -45,16 +45,16 @@ def main() -> None:
         api = Api(kubeconfig)
         controllers.install(api)
         api.do("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        with watched(api, NAMESPACE, pathlib.Path(folder), every_seconds=STEP_SECONDS) as made:
+        with monitored_installation(api, NAMESPACE, pathlib.Path(folder), every_seconds=STEP_SECONDS) as installation:
             started = time.time()
-            run_story(made, started, options.seconds)
-            draw(made.prometheus, started, time.time())
+            run_story(installation, started, options.seconds)
+            draw(installation.prometheus, started, time.time())
 
 
-def run_story(made: Installation, started: float, seconds: float) -> None:
+def run_story(installation: Installation, started: float, seconds: float) -> None:
     """Submit jobs, let their programs speak, and end them, for so long."""
-    made.submit("rejected", template={"spec": {"priorityClassName": "missing"}})
-    lives = [_life(made, number) for number in range(int(seconds // EVERY_SECONDS) - 1)]
+    installation.submit("rejected", template={"spec": {"priorityClassName": "missing"}})
+    lives = [_life(installation, number) for number in range(int(seconds // EVERY_SECONDS) - 1)]
     begun: list[Iterator[bool]] = []
     while (now := time.time() - started) < seconds:
         while lives and now >= len(begun) * EVERY_SECONDS:
@@ -64,23 +64,26 @@ def run_story(made: Installation, started: float, seconds: float) -> None:
         time.sleep(0.25)
 
 
-def _life(made: Installation, number: int) -> Iterator[bool]:
+def _life(installation: Installation, number: int) -> Iterator[bool]:
     """Do the next thing that is due in the life of one job, each time it is asked."""
     chance = random.Random(number)  # noqa: S311  the same pictures' story each time
     name, end = f"{NAMES[number % len(NAMES)]}-{number + 1}", ENDS[number % len(ENDS)]
-    made.submit(name)
+    installation.submit(name)
     pace, lasts = chance.uniform(20, 90), chance.uniform(35, 80)
     for attempt, code in enumerate((end,) if end in {0, 66} else (end, 0)):
         suffix = f"-r{attempt}" if attempt else ""
-        while (made.status(name).get("phase"), made.status(name).get("attempt", 0)) != ("Running", attempt):
+        while (installation.status(name).get("phase"), installation.status(name).get("attempt", 0)) != (
+            "Running",
+            attempt,
+        ):
             yield False
         born = time.time()
         life = lasts if code == 0 else lasts / 2
-        made.trainers.serve(f"{name}-worker-0{suffix}", _program(chance, born, pace, lasts))
+        installation.trainers.serve(f"{name}-worker-0{suffix}", _program(chance, born, pace, lasts))
         while time.time() < born + life:
             yield False
         for worker in range(2 if code == 0 else 1):
-            made.api.end_container(made.namespace, f"{name}-worker-{worker}{suffix}", code)
+            installation.api.end_container(installation.namespace, f"{name}-worker-{worker}{suffix}", code)
 
 
 def _program(chance: random.Random, born: float, steps_per_second: float, lasts: float) -> Reporter:
@@ -114,8 +117,8 @@ def _picture(prometheus: Prometheus, panel: dashboards.Panel, start: float, end:
 
 def _lines(prometheus: Prometheus, query: str, legend: str, start: float, end: float) -> Iterator[Line]:
     expression = re.sub(r"\$\w+", ".*", query)
-    found = prometheus.between(expression, start, end, STEP_SECONDS)
-    for series in sorted(found, key=lambda one: legend_of(legend, one.labels)):
+    result = prometheus.between(expression, start, end, STEP_SECONDS)
+    for series in sorted(result, key=lambda one: legend_of(legend, one.labels)):
         yield Line(legend_of(legend, series.labels), tuple((at - start, value) for at, value in series.points))
 
 

@@ -59,18 +59,18 @@ UNKNOWN: Final = "unknown field"
 def job(**spec: Any) -> Json:
     """Return a valid job, changed by `spec`; `without` names fields to remove."""
     left_out = spec.pop("without", ())
-    made = manifest("bad", "team", **spec)
-    del made["metadata"]["uid"]
+    document = manifest("bad", "team", **spec)
+    del document["metadata"]["uid"]
     for name in left_out:
-        made["spec"].pop(name, None)
-    return copy.deepcopy(made)
+        document["spec"].pop(name, None)
+    return copy.deepcopy(document)
 
 
 def field(name: str, path: str, value: Any, message: str, server: str | None = None, **spec: Any) -> Bad:
     """Return a manifest with an invalid `value` at `path` of the specification."""
-    made = job(**spec)
-    _set(made["spec"], path, value)
-    return Bad(name, made, f"spec.{path}: {message}", server and (server if path in server else _at(path, server)))
+    document = job(**spec)
+    _set(document["spec"], path, value)
+    return Bad(name, document, f"spec.{path}: {message}", server and (server if path in server else _at(path, server)))
 
 
 def rule(name: str, path: str, message: str, **spec: Any) -> Bad:

@@ -14,15 +14,15 @@ def top(title: str, message: str, server: str | None, /, **changes: Any) -> Bad:
 
 
 def meta(title: str, message: str, server: str | None, /, **changes: Any) -> Bad:
-    made = job()
-    made["metadata"] |= changes
-    return Bad(title, made, message, server)
+    document = job()
+    document["metadata"] |= changes
+    return Bad(title, document, message, server)
 
 
 def nameless() -> Bad:
-    made = job()
-    del made["metadata"]["name"]
-    return Bad("no name", made, "metadata.name: Required value", "name or generateName is required")
+    document = job()
+    del document["metadata"]["name"]
+    return Bad("no name", document, "metadata.name: Required value", "name or generateName is required")
 
 
 def unknown(name: str, path: str, value: Any, message: str, **spec: Any) -> Bad:
@@ -31,8 +31,8 @@ def unknown(name: str, path: str, value: Any, message: str, **spec: Any) -> Bad:
 
 def null(name: str, path: str, remedy: str) -> Bad:
     """Return a job with an empty field: the API server takes it for absent, and writes the default if there is one."""
-    made = field(name, path, None, f"{NULL}{remedy}")
-    return Bad(made.name, made.manifest, made.expected, dropped=True)
+    bad = field(name, path, None, f"{NULL}{remedy}")
+    return Bad(bad.name, bad.manifest, bad.expected, dropped=True)
 
 
 _IDENTITY: Final = (

@@ -21,8 +21,8 @@ def served(name: str, path: str, message: str, server: str, **spec: Any) -> Bad:
 
 
 def twice(name: str, part: str, message: str, items: list[dict[str, Any]]) -> Bad:
-    made = of_pod(name, f".{part}", "", **{part: items})
-    return dataclasses.replace(made, expected=f"spec.template.spec.{part}{message}", server=TWICE)
+    bad = of_pod(name, f".{part}", "", **{part: items})
+    return dataclasses.replace(bad, expected=f"spec.template.spec.{part}{message}", server=TWICE)
 
 
 _PODS: Final = (

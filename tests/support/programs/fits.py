@@ -53,21 +53,21 @@ class Observer(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 def model(**settings: Any) -> Any:
-    made = keras.Sequential([keras.layers.Input([4]), keras.layers.Dense(3, activation="softmax")])
-    made.compile("sgd", "categorical_crossentropy", **settings)
-    return made
+    result = keras.Sequential([keras.layers.Input([4]), keras.layers.Dense(3, activation="softmax")])
+    result.compile("sgd", "categorical_crossentropy", **settings)
+    return result
 
 
 def batches() -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
 
 
-def fit(made: Any, data: Any = None, *before: Any, interrupt_at: int | None = None, **settings: Any) -> Reports:
+def fit(keras_model: Any, data: Any = None, *before: Any, interrupt_at: int | None = None, **settings: Any) -> Reports:
     """Return the reports of one `fit` on 8 batches an epoch; `before` are callbacks that come first."""
     observer = Observer(interrupt_at)
     callbacks = [tfdist_trainer.keras.Progress(every_seconds=0), *before, observer]
     try:
-        made.fit(batches() if data is None else data, callbacks=callbacks, verbose=0, **settings)
+        keras_model.fit(batches() if data is None else data, callbacks=callbacks, verbose=0, **settings)
     except KeyboardInterrupt:
         observer.reports.append({"hook": "interrupted"})
     return observer.reports
@@ -75,14 +75,14 @@ def fit(made: Any, data: Any = None, *before: Any, interrupt_at: int | None = No
 
 def mirrored() -> Reports:
     with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
-        made = model(metrics=["accuracy"])
-    return fit(made, epochs=2)
+        trained = model(metrics=["accuracy"])
+    return fit(trained, epochs=2)
 
 
 def resumed_by_initial_epoch() -> Reports:
-    made = model()
-    fit(made, epochs=3)
-    return fit(made, initial_epoch=3, epochs=6)
+    resumed = model()
+    fit(resumed, epochs=3)
+    return fit(resumed, initial_epoch=3, epochs=6)
 
 
 def resumed_by_backup(save_freq: Any = "epoch", interrupt_at: int = 20) -> Reports:
@@ -97,8 +97,8 @@ def resumed_by_backup(save_freq: Any = "epoch", interrupt_at: int = 20) -> Repor
 
 
 def twice_in_one_process() -> Reports:
-    made = model()
-    return fit(made, epochs=2) + fit(made, epochs=1)
+    trained = model()
+    return fit(trained, epochs=2) + fit(trained, epochs=1)
 
 
 def unknown_length() -> Reports:
@@ -142,6 +142,6 @@ WAYS: list[Callable[[], Reports]] = [
 ]
 
 if __name__ == "__main__":
-    found = {way.__name__: way() for way in WAYS}
-    found["resumed_within_an_epoch"] = resumed_by_backup(save_freq=4, interrupt_at=23)
-    print(json.dumps(found))
+    reports = {way.__name__: way() for way in WAYS}
+    reports["resumed_within_an_epoch"] = resumed_by_backup(save_freq=4, interrupt_at=23)
+    print(json.dumps(reports))

@@ -33,8 +33,8 @@ def classifier(*middle: Any, **options: Any) -> Any:
     keras.utils.set_random_seed(1)
     with STRATEGY.scope():
         hidden = layers.Dense(16, activation="relu", kernel_regularizer="l2")
-        made = [each() for each in middle]
-        model = keras.Sequential([keras.Input([8]), hidden, *made, layers.Dense(1, activation="sigmoid")])
+        middle_layers = [each() for each in middle]
+        model = keras.Sequential([keras.Input([8]), hidden, *middle_layers, layers.Dense(1, activation="sigmoid")])
         settings = {"loss": "binary_crossentropy", "metrics": ["accuracy", keras.metrics.AUC(name="auc")]} | options
         optimizer = settings.pop("optimizer", lambda: "adam")
         model.compile(optimizer=optimizer(), **settings)
@@ -105,28 +105,28 @@ def generator() -> dict[str, Any]:
 
 
 def each_batch() -> dict[str, Any]:
-    seen = []
+    losses = []
 
-    class Seen(keras.callbacks.Callback):  # type: ignore[misc]
+    class BatchRecorder(keras.callbacks.Callback):  # type: ignore[misc]
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            seen.append([batch, float(logs["loss"])])
+            losses.append([batch, float(logs["loss"])])
 
-    return fitted(classifier(), callbacks=[Seen()]) | {"seen": seen}
+    return fitted(classifier(), callbacks=[BatchRecorder()]) | {"seen": losses}
 
 
 def last_batches() -> dict[str, Any]:
     """The batches that a callback sees at the end of an epoch of unknown length."""
     model = classifier()
-    seen = []
+    counts = []
 
-    class Seen(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
+    class BatchCountRecorder(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-            seen.append(self.seen)
+            counts.append(self.seen)
 
     # Keras itself counts a step too many at the end of a data set of unknown length.
     batches = data() if "--alone" in sys.argv else data().filter(lambda *_: True)
-    result = fitted(model, batches, epochs=4, callbacks=[Seen()])
-    return result | {"seen": seen}
+    result = fitted(model, batches, epochs=4, callbacks=[BatchCountRecorder()])
+    return result | {"seen": counts}
 
 
 def sharded_by_file() -> dict[str, Any]:
@@ -176,9 +176,9 @@ def whole_executions() -> dict[str, Any]:
 def prediction() -> dict[str, Any]:
     model = classifier()
     expected = model(X).numpy()
-    found = {"array": model.predict(X, verbose=0), "data": model.predict(data(X), batch_size=None, verbose=0)}
-    found["pair of arrays"] = Halves(model).predict((X[:, :4], X[:, 4:]), verbose=0)
-    return {name: float(np.abs(values - expected).max()) for name, values in found.items()}
+    predictions = {"array": model.predict(X, verbose=0), "data": model.predict(data(X), batch_size=None, verbose=0)}
+    predictions["pair of arrays"] = Halves(model).predict((X[:, :4], X[:, 4:]), verbose=0)
+    return {name: float(np.abs(values - expected).max()) for name, values in predictions.items()}
 
 
 def decision_of_one_worker() -> dict[str, Any]:

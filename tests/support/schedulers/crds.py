@@ -16,8 +16,8 @@ CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 def documents(path: pathlib.Path) -> list[Json]:
     """Return the objects of a YAML file."""
-    found: list[Any] = list(yaml.load_all(path.read_text(), yaml.CSafeLoader))  # safe too, and in C: CRDs are large
-    return [document for document in found if document]
+    contents: list[Any] = list(yaml.load_all(path.read_text(), yaml.CSafeLoader))  # safe too, and in C: CRDs are large
+    return [document for document in contents if document]
 
 
 @contextmanager
@@ -46,8 +46,8 @@ def remove_objects(api: Api, crd: Json) -> None:
     listing = f"{prefix}/{plural}"
     # 429 is the answer as long as the API server prepares to serve a kind that was not listed before.
     wait_for(f"the list of {plural}", lambda: api.send("GET", listing).ok)
-    for found in api.do("GET", listing)["items"]:
-        meta = found["metadata"]
+    for stored in api.do("GET", listing)["items"]:
+        meta = stored["metadata"]
         scope = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
         path = f"{prefix}{scope}/{plural}/{meta['name']}"
         api.send("DELETE", path)  # first: no finalizer can be added to an object that is being deleted

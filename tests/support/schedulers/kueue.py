@@ -138,7 +138,7 @@ def _configuration(servers: _Servers) -> Json:
 def _crds(folder: pathlib.Path, servers: _Servers) -> list[Json]:
     """Return its CRDs, with the conversion webhooks that its kustomization adds."""
     kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    found = {
+    definitions = {
         crd["metadata"]["name"]: crd for name in kustomization["resources"] for crd in crds.documents(folder / name)
     }
     for patch in kustomization["patches"]:
@@ -146,8 +146,8 @@ def _crds(folder: pathlib.Path, servers: _Servers) -> list[Json]:
         webhook = added["spec"]["conversion"]["webhook"]
         client = servers.client(webhook["clientConfig"]["service"]["path"])
         conversion = {"strategy": "Webhook", "webhook": webhook | {"clientConfig": client}}
-        found[added["metadata"]["name"]]["spec"]["conversion"] = conversion
-    return list(found.values())
+        definitions[added["metadata"]["name"]]["spec"]["conversion"] = conversion
+    return list(definitions.values())
 
 
 @contextmanager
@@ -174,10 +174,10 @@ def _aggregated_api(api: Api, folder: pathlib.Path, servers: _Servers) -> Iterat
     api.apply(service, f"/api/v1/namespaces/{_NAMESPACE}/services")
     paths = []
     for file in folder.glob("apiservice_*.yaml"):
-        (made,) = crds.documents(file)
-        made["spec"]["service"]["port"] = servers.visibility
-        api.apply(made, _AGGREGATED)
-        paths.append(f"{_AGGREGATED}/{made['metadata']['name']}")
+        (document,) = crds.documents(file)
+        document["spec"]["service"]["port"] = servers.visibility
+        api.apply(document, _AGGREGATED)
+        paths.append(f"{_AGGREGATED}/{document['metadata']['name']}")
     for path in paths:
         wait_for(f"{path} to be available", partial(_is_available, api, path), context=partial(_status, api, path))
     yield from _until_removed(api, paths)

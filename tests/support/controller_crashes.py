@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 from support import controller as controllers
 from support.api import Api
-from support.dying_controller import ENDED, Run, dump
+from support.crashing_controller import ENDED, Run, dump
 from support.ports import free_ports
 
-_SCRIPT = pathlib.Path(__file__).with_name("dying_controller.py")
+_SCRIPT = pathlib.Path(__file__).with_name("crashing_controller.py")
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Controllers that are killed before one of their changes to the cluster, each followed at once by one that lives.
 
-`python dying_controller.py RUNS`, where RUNS is a JSON list of `Run`. All are forked from one process, which has
+`python crashing_controller.py RUNS`, where RUNS is a JSON list of `Run`. All are forked from one process, which has
 imported the controller once: an import costs more than the whole life of a job.
 """
 
@@ -38,13 +38,13 @@ def dump(runs: list[Run]) -> str:
 def _die_before(number: int, log: pathlib.Path) -> None:
     """Have this process end where it would send its `number`-th change."""
     request: Any = Client.request
-    made = 0
+    changes = 0
 
     async def counted(self: Client, method: str, path: str, **rest: Any) -> Any:
-        nonlocal made
+        nonlocal changes
         if method in _CHANGES:
-            made += 1
-            dies = made == number
+            changes += 1
+            dies = changes == number
             with log.open("a") as lines:
                 lines.write(f"{'dies before ' if dies else ''}{method} {path}\n")
             if dies:

@@ -15,7 +15,7 @@ from tfdist_demo import borrowed, target
 from tfdist_demo.kubectl import Kubectl
 from tfdist_demo.place import TEST_NAMESPACES
 
-NAMESPACE = f"{TEST_NAMESPACES}hands"
+NAMESPACE = f"{TEST_NAMESPACES}node-commands"
 
 
 def on_node(node: str, *command: str) -> str:
@@ -28,11 +28,11 @@ def on_node(node: str, *command: str) -> str:
     if chosen.own:
         return shell.run(["docker", "exec", node, *command], timeout_seconds=30)
     kubectl = borrowed.borrow(chosen).kubectl()
-    return kubectl.run("exec", f"--namespace={NAMESPACE}", _hand(kubectl, node), "--", *command)
+    return kubectl.run("exec", f"--namespace={NAMESPACE}", _privileged_pod(kubectl, node), "--", *command)
 
 
 @functools.cache
-def _hand(kubectl: Kubectl, node: str) -> str:
+def _privileged_pod(kubectl: Kubectl, node: str) -> str:
     """Return the pod on a node, started when it is first needed; the namespace is removed with all of the tests'."""
     # Its image is one that every node of the tests can get.
     inspector = kubectl.get("pod", INSPECTOR, f"--namespace={kubectl.place.namespace}")
@@ -49,7 +49,7 @@ def _hand(kubectl: Kubectl, node: str) -> str:
 
 def _pod(node: str, image: str) -> Json:
     root = {"privileged": True, "runAsUser": 0, "runAsNonRoot": False}
-    container = {"name": "hand", "image": image, "command": ["sleep", "infinity"], "securityContext": root}
+    container = {"name": "commands", "image": image, "command": ["sleep", "infinity"], "securityContext": root}
     spec: dict[str, Any] = {
         "nodeName": node,
         "hostPID": True,

@@ -1,4 +1,4 @@
-"""Sweeps whose jobs a test plays: it ends their pods with the metric of each trial."""
+"""Sweeps whose jobs follow the script of a test: it ends their pods with the metric of each trial."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,10 +19,10 @@ def create(api: Api, namespace: str, template: Mapping[str, Any] | None = None, 
         "metric": "accuracy",
         "parameters": [{"name": "learningRate", "range": {"min": 0.001, "max": 0.1}}],
     }
-    made = sweep_manifest(NAME, **fields | spec)
-    made["metadata"] = {"name": NAME, "namespace": namespace}
-    made["spec"]["template"]["spec"] = job
-    return api.do("POST", SWEEPS.format(ns=namespace), made)
+    document = sweep_manifest(NAME, **fields | spec)
+    document["metadata"] = {"name": NAME, "namespace": namespace}
+    document["spec"]["template"]["spec"] = job
+    return api.do("POST", SWEEPS.format(ns=namespace), document)
 
 
 def sweep(api: Api, namespace: str) -> Json:
@@ -37,12 +37,12 @@ def await_sweep(api: Api, namespace: str, phase: str) -> Json:
     """Wait until the sweep is in a phase, and return its status."""
 
     def status() -> Json | None:
-        found: Json = sweep(api, namespace).get("status", {})
-        return found if found.get("phase") == phase else None
+        last: Json = sweep(api, namespace).get("status", {})
+        return last if last.get("phase") == phase else None
 
-    found = wait_for(f"the sweep to be {phase}", status, context=lambda: str(sweep(api, namespace).get("status")))
-    assert found is not None
-    return found
+    last = wait_for(f"the sweep to be {phase}", status, context=lambda: str(sweep(api, namespace).get("status")))
+    assert last is not None
+    return last
 
 
 def trials(api: Api, namespace: str) -> dict[int, Json]:
@@ -59,12 +59,12 @@ def statuses(api: Api, namespace: str) -> dict[int, Json]:
 def await_trials(api: Api, namespace: str, phase: str, *numbers: int) -> dict[int, Json]:
     """Wait until the jobs of exactly these trials are in a phase, whatever the others are."""
 
-    def found() -> dict[int, Json] | None:
+    def current() -> dict[int, Json] | None:
         jobs = trials(api, namespace)
         there = {number for number, job in jobs.items() if job.get("status", {}).get("phase") == phase}
         return jobs if there == set(numbers) else None
 
-    jobs = wait_for(f"trials {numbers} to be {phase}", found, context=lambda: str(statuses(api, namespace)))
+    jobs = wait_for(f"trials {numbers} to be {phase}", current, context=lambda: str(statuses(api, namespace)))
     assert jobs is not None
     return jobs
 
@@ -78,5 +78,5 @@ def end(api: Api, namespace: str, trial: int, accuracy: float, attempt: int = 0)
 def events(api: Api, namespace: str) -> list[str]:
     """Return the reasons of the events of the sweep."""
     path = f"/api/v1/namespaces/{namespace}/events"
-    found = api.do("GET", path, fieldSelector="involvedObject.kind=TFDistSweep")["items"]
-    return sorted(event["reason"] for event in found)
+    items = api.do("GET", path, fieldSelector="involvedObject.kind=TFDistSweep")["items"]
+    return sorted(event["reason"] for event in items)

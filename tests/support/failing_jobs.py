@@ -51,7 +51,7 @@ def small_job(name: str, program: str, *arguments: str, replicas: int = 1, **spe
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class JobNamespace:
     """Jobs of one namespace, as `kubectl` shows them."""
 
     cluster: Cluster
@@ -70,8 +70,8 @@ class Scene:
         """Return the status of a job once it has ended."""
 
         def status() -> Json | None:
-            found: Json = self.cluster.job(name).get("status", {})
-            return found if found.get("phase") in ENDED else None
+            current: Json = self.cluster.job(name).get("status", {})
+            return current if current.get("phase") in ENDED else None
 
         last = wait_for(f"the end of {name}", status, seconds)
         assert last is not None
@@ -104,8 +104,8 @@ class Scene:
         """Return what `kubectl describe` prints once it has all `parts`."""
 
         def text() -> str:
-            found = " ".join(self.described(name).split())
-            return found if all(part in found for part in parts) else ""
+            description = " ".join(self.described(name).split())
+            return description if all(part in description for part in parts) else ""
 
         try:
             return wait_for(f"{parts} in the description of {name}", text, seconds)
@@ -133,11 +133,11 @@ class Scene:
 
 
 @contextmanager
-def own_namespace(cluster: Cluster, name: str) -> Iterator[Scene]:
+def own_namespace(cluster: Cluster, name: str) -> Iterator[JobNamespace]:
     """Make a namespace that goes with all that is in it when the block ends."""
     unique = f"{TEST_NAMESPACES}{name}-{uuid.uuid4().hex[:6]}"
     cluster.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": unique}})
     try:
-        yield Scene(replace(cluster, namespace=unique))
+        yield JobNamespace(replace(cluster, namespace=unique))
     finally:
         cluster.kubectl.run("delete", "namespace", unique, "--wait=false")

@@ -1,4 +1,4 @@
-"""An installation that is watched: two replicas of the controller, and a Prometheus that asks both."""
+"""An installation that is monitored: two replicas of the controller, and a Prometheus that asks both."""
 
 import pathlib
 from collections.abc import Iterator
@@ -29,14 +29,14 @@ class Installation:
 
     def submit(self, name: str, **spec: object) -> None:
         """Create a job."""
-        made = manifest(name, self.namespace, **spec)
-        del made["metadata"]["uid"]
-        self.api.create_job(made)
+        document = manifest(name, self.namespace, **spec)
+        del document["metadata"]["uid"]
+        self.api.create_job(document)
 
     def status(self, name: str) -> Json:
         """Return the status of a job."""
-        found: Json = self.api.job(self.namespace, name).get("status", {})
-        return found
+        stored: Json = self.api.job(self.namespace, name).get("status", {})
+        return stored
 
     def await_phase(self, name: str, phase: str, attempt: int = 0) -> Json:
         """Return the status once the job is in a phase of an attempt."""
@@ -45,9 +45,9 @@ class Installation:
             status = self.status(name)
             return status if (status.get("phase"), status.get("attempt", 0)) == (phase, attempt) else None
 
-        found = wait_for(f"{name} to be {phase}", reached, 120)
-        assert found is not None
-        return found
+        last = wait_for(f"{name} to be {phase}", reached, 120)
+        assert last is not None
+        return last
 
     def end(self, name: str, exit_code: int, workers: int = 2) -> None:
         """End the first containers of a job's first attempt, which are workers."""
@@ -56,7 +56,9 @@ class Installation:
 
 
 @contextmanager
-def watched(api: Api, namespace: str, folder: pathlib.Path, *, every_seconds: float = 1.0) -> Iterator[Installation]:
+def monitored_installation(
+    api: Api, namespace: str, folder: pathlib.Path, *, every_seconds: float = 1.0
+) -> Iterator[Installation]:
     """Run it until the block ends; the first replica leads."""
     api.send("DELETE", LEASE)
     settings = {"TFDIST_NAMESPACE": namespace, "TFDIST_LEADER_ELECTION": "true"}
@@ -66,6 +68,6 @@ def watched(api: Api, namespace: str, folder: pathlib.Path, *, every_seconds: fl
         standby = stack.enter_context(controller(api, folder / "second", HOSTNAME="second", **settings))
         targets = {name: urlsplit(one.address).netloc for name, one in (("first", leader), ("second", standby))}
         rules = CHART / "files/alerts.yaml"
-        found = prometheus(folder / "prometheus", targets, rules=rules, every_seconds=every_seconds)
+        server = prometheus(folder / "prometheus", targets, rules=rules, every_seconds=every_seconds)
         speaking = stack.enter_context(trainers(api, namespace))
-        yield Installation(api, namespace, leader, speaking, stack.enter_context(found))
+        yield Installation(api, namespace, leader, speaking, stack.enter_context(server))
