@@ -1,5 +1,6 @@
 """Evaluations of a script: the newest and the best are reported, and the checkpoint of the best is named."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,10 @@ class Job:
         self._writer = CheckpointWriter(folder, keep=keep, writer=owner)
         self._writer.claim()
 
-    def attempt(self, policy: BestPolicy = LOWEST_LOSS) -> ScriptEvaluations:
-        evaluations = ScriptEvaluations(policy, "1", self._update)
-        evaluations.store_in(EvaluationStore(self.folder, "1", tag="here"))
+    def attempt(self, step: int = 0) -> ScriptEvaluations:
+        """Return the evaluations of an attempt that resumes after `step` steps."""
+        evaluations = ScriptEvaluations(LOWEST_LOSS, "1", self._update)
+        evaluations.store_in(EvaluationStore(self.folder, "1", tag="here"), step)
         return evaluations
 
     def save(self, step: int) -> CheckpointReport:
@@ -52,7 +54,8 @@ class Job:
 def evaluate(job: Job, evaluations: ScriptEvaluations, step: int, loss: float, *, saved: bool = True) -> None:
     evaluations.add(step, {"loss": loss}, 9)
     if saved and evaluations.newest:
-        evaluations.keep(evaluations.newest, job.save(step))
+        evaluations.record(evaluations.newest, checkpoint := job.save(step))
+        evaluations.keep(evaluations.newest, checkpoint)
         evaluations.report()
 
 
@@ -87,7 +90,7 @@ def test_another_attempt_continues_with_the_results_of_the_last_one(tmp_path: Pa
     evaluate(job, first, 4, 0.2)
     evaluate(job, first, 8, 0.3)
     # when it repeats the steps from 4 on
-    second = job.attempt()
+    second = job.attempt(8)
     assert job.reported()["best_evaluation"][0] == 4
     second.add(8, {"loss": 0.4}, 9)
     # then
@@ -116,10 +119,58 @@ def test_a_checkpoint_that_is_written_again_stays_the_best(tmp_path: Path) -> No
     again = job.save(4).model_copy(update={"time": "2030-01-02T00:00:00Z"})
     # when
     assert evaluations.newest is not None
+    evaluations.record(evaluations.newest, again)
     evaluations.keep(evaluations.newest, again)
     # then
     assert evaluations.newest.saved_at == again.time
     assert evaluations.newest_is_best
+
+
+def test_the_best_checkpoint_is_kept_if_the_process_is_killed_before_it_names_it(tmp_path: Path) -> None:
+    # given an attempt that is killed between the checkpoint of its best result and `best.json`
+    job = Job(tmp_path, keep=1)
+    killed = job.attempt()
+    evaluate(job, killed, 4, 0.2)
+    killed.add(8, {"loss": 0.1}, 9)
+    assert killed.newest is not None
+    killed.record(killed.newest, job.save(8))
+    # when the next one continues from that checkpoint and writes more
+    evaluations = job.attempt(8)
+    evaluate(job, evaluations, 12, 0.3)
+    job.save(16)
+    # then
+    assert job.reported()["best_evaluation"] == (8, "checkpoint-000000008")
+    assert (tmp_path / "checkpoint-000000008").exists()
+
+
+def test_a_result_whose_checkpoint_was_removed_is_not_the_best(tmp_path: Path) -> None:
+    # given a best checkpoint that somebody has deleted
+    job = Job(tmp_path, keep=5)
+    first = job.attempt()
+    evaluate(job, first, 4, 0.2)
+    evaluate(job, first, 8, 0.1)
+    evaluate(job, first, 12, 0.3)
+    shutil.rmtree(tmp_path / "checkpoint-000000008")
+    # when
+    evaluations = job.attempt(12)
+    # then it cannot be exported, and the next best one can
+    assert evaluations.best is not None
+    assert (evaluations.best.step, job.reported()["best_evaluation"][0]) == (4, 4)
+    assert job.reported()["evaluation"][0] == 12
+
+
+def test_results_after_the_checkpoint_that_training_resumes_from_are_computed_again(tmp_path: Path) -> None:
+    # given an attempt that is killed after it has recorded a result, and before the checkpoint is complete
+    job = Job(tmp_path, keep=5)
+    killed = job.attempt()
+    evaluate(job, killed, 4, 0.2)
+    killed.add(8, {"loss": 0.1}, 9)
+    assert killed.newest is not None
+    killed.record(killed.newest, CheckpointReport(step=8, path="checkpoint-000000008", time="2030-01-01T00:00:08Z"))
+    # when
+    job.attempt(4)
+    # then
+    assert job.reported() == dict.fromkeys(["evaluation", "best_evaluation"], (4, "checkpoint-000000004"))
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,11 @@ class CheckpointWriter(CheckpointReader):
             with contextlib.suppress(StorageError):
                 self._fence.check()  # a successor removes partial files: that is not a failure of the storage
             raise
-        return CheckpointReport(step=cursor.step, path=self.folder.place(name), time=time)
+        return self.report(cursor.step, time)
+
+    def report(self, step: int, time: str) -> CheckpointReport:
+        """Return the report of the checkpoint at `step`, which need not exist yet."""
+        return CheckpointReport(step=step, path=self.folder.place(name_of(step)), time=time)
 
     def set_aside(self, above: int) -> None:
         """Move checkpoints of other jobs after step `above` into a folder, where they do not count for this job.

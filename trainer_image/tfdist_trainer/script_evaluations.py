@@ -4,7 +4,7 @@ With `checkpoint`, the chief keeps the best model: it stores results as the eval
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pydantic
@@ -50,11 +50,25 @@ class ScriptEvaluations:
         """Held while results are replaced: a checkpoint is written in the background."""
         self._store: EvaluationStore | None = None
 
-    def store_in(self, store: EvaluationStore) -> None:
-        """Keep the best checkpoint from now on; load the results of earlier attempts, and report the best."""
+    def store_in(self, store: EvaluationStore, step: int) -> None:
+        """Keep the best checkpoint from now on; load the results of earlier attempts, and report the best.
+
+        Args:
+            store: of the checkpoint directory.
+            step: finished steps of the checkpoint that training resumes from; later results will be computed again.
+
+        Raises:
+            CheckpointUnwritableError: the directory cannot be written.
+            StorageError: the storage failed.
+        """
         self._store = store
-        self._results = [*store.results().values()]
-        self._newest = max(self._results, key=lambda result: result.step, default=None)
+        results = [result for result in store.results().values() if result.step <= step]
+        self._newest = max(results, key=lambda result: result.step, default=None)
+        # The attempt before may have been killed after it had saved the best checkpoint, and before it had named it.
+        best = self._name_best(store, results)
+        ranked = self._policy.ranked(results)
+        removed = ranked[: ranked.index(best)] if best is not None else ranked
+        self._results = [result for result in results if result not in removed]
         self._is_reported = self._newest is None
         self.report()
 
@@ -88,8 +102,23 @@ class ScriptEvaluations:
         """Whether the last result is the best one."""
         return self._newest is not None and self.best is self._newest
 
+    def record(self, result: EvaluationResult, checkpoint: CheckpointReport) -> None:
+        """Store that `checkpoint` has the model of `result`; any thread may call this.
+
+        To be called before the checkpoint is complete: training resumes from a complete one and does not evaluate it
+        again, so a process that is killed in between would lose the result.
+
+        Raises:
+            CheckpointUnwritableError: the directory cannot be written.
+            StorageError: the storage failed.
+        """
+        if self._store is not None:
+            self._store.record(_saved(result, checkpoint), {})
+
     def keep(self, result: EvaluationResult, checkpoint: CheckpointReport) -> None:
-        """Store that `checkpoint` has the model of `result`, and name the best; any thread may call this.
+        """Report that `checkpoint`, which is complete, has the model of `result`, and keep it if it is the best.
+
+        Any thread may call this.
 
         Raises:
             CheckpointUnwritableError: the directory cannot be written.
@@ -97,17 +126,20 @@ class ScriptEvaluations:
         """
         if self._store is None:
             return
-        location = {"step": checkpoint.step, "checkpoint": checkpoint.path, "saved_at": checkpoint.time}
-        saved = result.model_copy(update=location)
-        self._store.record(saved, {})
+        saved = _saved(result, checkpoint)
         with self._lock:
             self._results = [each for each in self._results if each is not result and each.step != saved.step] + [saved]
             if self._newest is result:
                 self._newest = saved
             self._is_reported = False
-            results = dict(enumerate(self._results))
-        reader = CheckpointReader(self._store.folder)
-        self._store.update_best(self._policy, results, lambda each: reader.has(each.step, each.saved_at))
+            results = [*self._results]
+        self._name_best(self._store, results)
+
+    def _name_best(self, store: EvaluationStore, results: Sequence[EvaluationResult]) -> EvaluationResult | None:
+        """Name the best result that has a checkpoint in `best.json`, which keeps the checkpoint; return the result."""
+        reader = CheckpointReader(store.folder)
+        by_index = dict(enumerate(results))
+        return store.update_best(self._policy, by_index, lambda result: reader.has(result.step, result.saved_at))
 
     def report(self) -> None:
         """Report the newest and the best result, if they have changed; on the main thread."""
@@ -123,3 +155,9 @@ class ScriptEvaluations:
     def best(self) -> EvaluationResult | None:
         """The best result."""
         return next(iter(self._policy.ranked(self._results)), None)
+
+
+def _saved(result: EvaluationResult, checkpoint: CheckpointReport) -> EvaluationResult:
+    """Return the result of the model in `checkpoint`."""
+    location = {"step": checkpoint.step, "checkpoint": checkpoint.path, "saved_at": checkpoint.time}
+    return result.model_copy(update=location)

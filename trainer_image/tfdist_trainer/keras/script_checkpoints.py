@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from tfdist.contract import CheckpointSettings
@@ -21,8 +22,15 @@ from tfdist_trainer.timestamps import now_text
 
 _MILLIS: Final = 1000
 
-Written = Callable[[CheckpointReport], None]
-"""Called with a checkpoint that has been written."""
+
+@dataclass(frozen=True, slots=True)
+class WriteObserver:
+    """What is called in the background while a checkpoint is written."""
+
+    before: Callable[[CheckpointReport], None] = lambda _: None
+    """Called before the checkpoint is complete, so before any process can resume from it."""
+    after: Callable[[CheckpointReport], None] = lambda _: None
+    """Called when the checkpoint is complete."""
 
 
 class ScriptCheckpoints:
@@ -70,14 +78,14 @@ class ScriptCheckpoints:
         """Whether a checkpoint is being written."""
         return self._thread is not None and self._thread.is_alive()
 
-    def save(self, cursor: DataCursor, snapshot: Snapshot, blocked_seconds: float, written: Written) -> None:
+    def save(self, cursor: DataCursor, snapshot: Snapshot, blocked_seconds: float, observer: WriteObserver) -> None:
         """Write a checkpoint in the background, after one that is being written; on the chief only.
 
         Args:
             cursor: where training is.
             snapshot: its state there.
             blocked_seconds: seconds that the steps have waited for the snapshot.
-            written: called with the checkpoint, in the background.
+            observer: follows the write.
 
         Raises:
             Exception: of the last write.
@@ -89,7 +97,7 @@ class ScriptCheckpoints:
             self._has_begun = True
             self._writer.begin()
         self._schedule.saved(cursor.step)
-        arguments = (self._writer, cursor, snapshot, blocked_seconds, written)
+        arguments = (self._writer, cursor, snapshot, blocked_seconds, observer)
         self._thread = threading.Thread(target=self._write, args=arguments, name="checkpoint")
         self._thread.start()
 
@@ -120,12 +128,23 @@ class ScriptCheckpoints:
             self._writer.finish(self._written, total_steps)
 
     def _write(
-        self, writer: CheckpointWriter, cursor: DataCursor, snapshot: Snapshot, blocked_seconds: float, written: Written
+        self,
+        writer: CheckpointWriter,
+        cursor: DataCursor,
+        snapshot: Snapshot,
+        blocked_seconds: float,
+        observer: WriteObserver,
     ) -> None:
         started = time.monotonic()
         try:
-            self._written = writer.write(cursor, now_text(), snapshot.write)
-            written(self._written)
+            checkpoint = writer.report(cursor.step, now_text())
+
+            def write(prefix: str) -> None:
+                snapshot.write(prefix)
+                observer.before(checkpoint)
+
+            self._written = writer.write(cursor, checkpoint.time, write)
+            observer.after(checkpoint)
         except Exception as error:  # raised by the main thread
             self._error = error
             return

@@ -25,7 +25,7 @@ from tfdist_trainer.export import export
 from tfdist_trainer.keras import training_state
 from tfdist_trainer.keras.decisions import listed
 from tfdist_trainer.keras.resumable_fit import ResumableFit, Resumed
-from tfdist_trainer.keras.script_checkpoints import ScriptCheckpoints, Written
+from tfdist_trainer.keras.script_checkpoints import ScriptCheckpoints, WriteObserver
 from tfdist_trainer.keras.step_function import StepFunction
 from tfdist_trainer.keras.stop_request import StopRequest
 from tfdist_trainer.stored_checkpoint import stored_checkpoint
@@ -152,7 +152,9 @@ class ScriptTraining:
             record, path, snapshot = restored
             self._resumed = Resumed(record.cursor, path, snapshot)
         if self.is_chief:
-            script.evaluations().store_in(self._checkpoints.evaluations)
+            script.evaluations().store_in(
+                self._checkpoints.evaluations, 0 if restored is None else restored[0].cursor.step
+            )
         self._report()
         self._request.install()
         atexit.register(self._finish)
@@ -178,15 +180,15 @@ class ScriptTraining:
             return
         self._saved_at = key
         snapshot, seconds = fit.snapshot()
-        self._checkpoints.save(cursor, snapshot, seconds, self._on_written(cursor.step))
+        self._checkpoints.save(cursor, snapshot, seconds, self._observer(cursor.step))
 
-    def _on_written(self, step: int) -> Written:
-        """Return what to do with a checkpoint at `step`: it may have the model of the last evaluation."""
+    def _observer(self, step: int) -> WriteObserver:
+        """Return the observer of the checkpoint at `step`, which may have the model of the last evaluation."""
         evaluations = script.evaluations()
         result = evaluations.newest
         if result is None or (result is not self._evaluated_now and not (result.checkpoint and result.step == step)):
-            return lambda _: None
-        return functools.partial(evaluations.keep, result)
+            return WriteObserver()
+        return WriteObserver(functools.partial(evaluations.record, result), functools.partial(evaluations.keep, result))
 
     def _report(self) -> None:
         script.report_checkpoint(self._checkpoints.newest())
