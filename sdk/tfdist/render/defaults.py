@@ -135,7 +135,7 @@ def _scheduling_fields(job: TFDistJob, role: Role) -> dict[str, Any]:
 
 
 def node_loss_tolerations(tolerations: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the tolerations that bound how long a pod stays bound to a dead node, except those in `own`."""
+    """Return the tolerations that bound how long a pod stays bound to a dead node, except those in `tolerations`."""
     keys = (f"node.kubernetes.io/{key}" for key in ("not-ready", "unreachable"))
     return [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": NODE_LOSS_SECONDS}

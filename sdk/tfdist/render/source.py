@@ -64,7 +64,7 @@ def _volume(code: SourceSpec) -> dict[str, Any]:
 
 
 def _fetch(arguments: Sequence[str], image: str, *, as_root: bool) -> dict[str, Any]:
-    """Return the init container that writes the code to the volume; `given` is a repository and revision, or a file."""
+    """Return the init container that writes to the volume, from `arguments`: a repository and revision, or a file."""
     return {
         "name": FETCH_CONTAINER,
         "image": image,

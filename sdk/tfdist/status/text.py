@@ -23,7 +23,7 @@ def message(text: str) -> str:
 
 
 def _contains(other: str, clause: str) -> bool:
-    """Return whether a clause is `known`, or the part of it that follows an object: `worker-0: CLAUSE`."""
+    """Return whether a clause is `other`, or the part of it that follows an object: `worker-0: CLAUSE`."""
     return other == clause or other.endswith(f": {clause}")
 
 
