@@ -186,8 +186,8 @@ class Controller:
         asyncio.get_running_loop().call_later(handlers.STOP_SECONDS, os._exit, 1)
 
 
-def _end_at_once(subject: str, reason: str) -> NoReturn:
-    log.error(subject, extra={"why": reason})
+def _end_at_once(message: str, reason: str) -> NoReturn:
+    log.error(message, extra={"why": reason})
     logging.shutdown()
     os._exit(1)
 

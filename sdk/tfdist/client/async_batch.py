@@ -52,11 +52,11 @@ class AsyncBatchHandle:
     async def as_completed(self, timeout: float | None = None) -> AsyncIterator[AsyncJobHandle]:  # noqa: ASYNC109
         """Yield each job once it has finished, and create the next ones, as `BatchHandle.as_completed`."""
         rounds = self._batch.rounds(timeout)
-        while (finished := await self._in_thread(lambda: next(rounds, None))) is not None:
-            if isinstance(finished, float):
-                await asyncio.sleep(finished)
+        while (item := await self._in_thread(lambda: next(rounds, None))) is not None:
+            if isinstance(item, float):
+                await asyncio.sleep(item)
                 continue
-            for handle in self._handles(finished):
+            for handle in self._handles(item):
                 yield handle
 
     async def wait(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  as BatchHandle.wait

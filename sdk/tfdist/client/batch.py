@@ -98,11 +98,11 @@ class BatchHandle:
             WaitTimeout: there are unfinished jobs after the timeout.
             ClientError: a request failed, or a job cannot be created.
         """
-        for finished in self.rounds(timeout):
-            if isinstance(finished, float):
-                time.sleep(finished)
+        for item in self.rounds(timeout):
+            if isinstance(item, float):
+                time.sleep(item)
             else:
-                yield from finished
+                yield from item
 
     def rounds(self, timeout: float | None = None) -> "Iterator[list[JobHandle] | float]":
         """Yield the jobs that have finished since the last round, or the seconds to wait before the next round.
