@@ -27,26 +27,26 @@ images: ## Builds the images that changed and loads them into the cluster in use
 ##@ Cluster
 
 .PHONY: cluster-up cluster-down clean-cache cluster-status control-plane control-plane-down
-cluster-up: ## Makes a Kubernetes of three nodes on this machine (kind)
+cluster-up: ## Creates a Kubernetes cluster of three nodes on this machine (kind)
 	@$(CLUSTER) up
-cluster-down: ## Removes it: no container, process or mount is left
+cluster-down: ## Removes the cluster: no container, process or mount remains
 	@$(CLUSTER) control-plane down
 	@$(CLUSTER) down
 	@$(IMAGES) release
-clean-cache: ## Removes what the clones of this user have built: executables, roots, images
+clean-cache: ## Removes the build outputs of all clones of this user: executables, roots, images
 	@$(IMAGES) release
 	@$(CLUSTER) clean-cache
-cluster-status: ## Shows how it is
+cluster-status: ## Shows the state of the engine, the nodes and the servers
 	@$(CLUSTER) status
 control-plane: ## Starts API server, etcd and fake nodes as processes, for tests without a kubelet
 	@$(CLUSTER) control-plane up --kwok-nodes 2
-control-plane-down: ## Stops them
+control-plane-down: ## Stops these processes
 	@$(CLUSTER) control-plane down
 
 ##@ Develop
 
 .PHONY: setup
-setup: .venv/.complete ## Makes .venv with all that is needed to develop and test
+setup: .venv/.complete ## Creates .venv with all dependencies for development and tests
 .venv/.complete: requirements/dev.txt operator/pyproject.toml sdk/pyproject.toml trainer_image/pyproject.toml trainer_image/tfdist_trainer_keras.pth
 	@echo "making .venv (about a minute: TensorFlow is 300 MB)"
 	@rm -f $@
@@ -101,11 +101,11 @@ test-trainer: setup ## TensorFlow processes of this machine
 test-gpu: setup ## On a machine with NVIDIA GPUs, in two parts of some minutes (test-gpu-devices, test-gpu-jobs); skips what needs more GPUs
 	@status=0; $(MAKE) --no-print-directory test-gpu-devices || status=$$?; \
 	  $(MAKE) --no-print-directory test-gpu-jobs || status=$$?; exit $$status
-test-gpu-devices: setup ## Of it: settings of devices, memory, precision, XLA, kernels and Mirrored
+test-gpu-devices: setup ## Part of test-gpu: settings of devices, memory, precision, XLA, kernels and Mirrored
 	$(SUITE) tests/gpu/test_devices.py -k GPU
-test-gpu-jobs: setup ## Of it: a job that is killed and resumed, workers and scripts that share a GPU
+test-gpu-jobs: setup ## Part of test-gpu: a job that is killed and resumed, workers and scripts that share a GPU
 	$(SUITE) tests/gpu/test_jobs.py tests/gpu/test_scripts.py -k GPU
-test-launch: setup ## Launchers and what they start, as processes of this machine
+test-launch: setup ## Launchers and their child processes, as processes of this machine
 	$(SUITE) tests/launch -m "not long"
 test-integration: setup programs ## The controller against a real API server
 	$(SUITE) tests/integration -m "not long"
@@ -115,19 +115,19 @@ test-smoke: pods ## Two jobs on real pods: one trains, is killed and evaluates, 
 	$(SUITE) tests/e2e/test_smoke.py
 test-e2e: pods ## Each behaviour once on real pods, on the cluster of KUBECONFIG or else on one made here
 	$(SUITE) tests/e2e -m "not long"
-test-e2e-clean: ## Removes what tests that were killed have left in the cluster of KUBECONFIG
+test-e2e-clean: ## Removes the objects of killed test runs from the cluster of KUBECONFIG
 	@PYTHONPATH=hack/cluster python3 -m tfdist_demo.borrowed clean
-test-long: ## What takes minutes: processes, then pods; prints a table of their times
+test-long: ## Runs the tests that take minutes: processes, then pods; prints a table of their times
 	@rm -rf $(REPORTS); status=0; $(MAKE) --no-print-directory test-long-processes || status=$$?; \
 	  $(MAKE) --no-print-directory test-long-pods || status=$$?; python3 tests/suite_times.py $(REPORTS); exit $$status
-test-long-processes: setup programs schedulers ## Of it: thousands of histories, each phase of a kill, examples, gang schedulers of other projects
+test-long-processes: setup programs schedulers ## Part of test-long: thousands of histories, each phase of a kill, examples, gang schedulers of other projects
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test-long-training test-long-control
 test-long-training: setup # of TensorFlow processes; with the packages of two examples
 	@.venv/bin/pip install --quiet --require-hashes --no-deps -r requirements/search.txt
 	$(SUITE) tests/trainer tests/keras3 -m long
 test-long-control: setup programs schedulers # of all else without a container
 	$(SUITE) tests --ignore=tests/e2e --ignore=tests/trainer --ignore=tests/keras3 --ignore=tests/images/test_built_images.py -m long
-test-long-pods: pods ## Of it: the images, all examples, lost nodes, recovery of the cluster
+test-long-pods: pods ## Part of test-long: the images, all examples, lost nodes, recovery of the cluster
 	$(SUITE) tests/images/test_built_images.py tests/e2e -m long
 
 .PHONY: pods programs schedulers
@@ -144,10 +144,10 @@ pods: setup
 
 .PHONY: release audit sbom chart
 release: audit sbom chart ## Builds the release files other than images in dist/
-audit: .state/release/.complete ## Asks the package index for known weaknesses of what the images hold
+audit: .state/release/.complete ## Asks the package index for known vulnerabilities of the packages in the images
 	@for image in operator trainer-cpu trainer-gpu; do \
 	  .state/release/bin/pip-audit --disable-pip --require-hashes --strict -r requirements/$$image.txt; done
-sbom: .state/release/.complete ## Lists what the images hold, as CycloneDX, in dist/
+sbom: .state/release/.complete ## Lists the packages in the images, as CycloneDX, in dist/
 	@mkdir -p dist
 	@for image in operator trainer-cpu trainer-gpu; do \
 	  .state/release/bin/cyclonedx-py requirements requirements/$$image.txt --output-format JSON -o dist/$$image.cdx.json; done

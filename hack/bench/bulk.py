@@ -1,4 +1,4 @@
-"""Many requests to the API server at once, cheap enough not to be what is measured."""
+"""Many concurrent requests to the API server, cheap enough not to affect the measurement."""
 
 import asyncio
 import base64
@@ -56,15 +56,15 @@ class Bulk:
     async def _send(self, requests: Sequence[Request], in_flight: int) -> None:
         connector = aiohttp.TCPConnector(limit=in_flight, ssl=self.context)
         async with aiohttp.ClientSession(self.server, connector=connector) as session:
-            left = iter(requests)
-            await asyncio.gather(*(self._worker(session, left) for _ in range(min(in_flight, len(requests)))))
+            remaining = iter(requests)
+            await asyncio.gather(*(self._worker(session, remaining) for _ in range(min(in_flight, len(requests)))))
 
-    async def _worker(self, session: aiohttp.ClientSession, left: Any) -> None:
-        for request in left:
+    async def _worker(self, session: aiohttp.ClientSession, remaining: Any) -> None:
+        for request in remaining:
             headers = {"Content-Type": request.content_type}
             body = orjson.dumps(request.body)
             async with session.request(request.method, request.path, data=body, headers=headers) as answer:
                 text = await answer.read()
                 if not answer.ok:
-                    answered = text.decode(errors="replace")[:500]
-                    raise ClusterError(f"{request.method} {request.path}: {answer.status} {answered}")
+                    response_text = text.decode(errors="replace")[:500]
+                    raise ClusterError(f"{request.method} {request.path}: {answer.status} {response_text}")

@@ -49,12 +49,12 @@ spec:
 def main() -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as folder:
-        one, many = Path(folder, "one.yaml"), Path(folder, "many.yaml")
-        one.write_text(JOB.format(number=0))
-        many.write_text("---\n".join(JOB.format(number=number) for number in range(DOCUMENTS)))
+        single_file, many_file = Path(folder, "one.yaml"), Path(folder, "many.yaml")
+        single_file.write_text(JOB.format(number=0))
+        many_file.write_text("---\n".join(JOB.format(number=number) for number in range(DOCUMENTS)))
         print(f"tfdist --help                         {best('--help'):6.3f} s")
-        print(f"tfdist validate, 1 document           {best('validate', str(one)):6.3f} s")
-        print(f"tfdist validate, {DOCUMENTS} documents       {best('validate', str(many)):6.3f} s")
+        print(f"tfdist validate, 1 document           {best('validate', str(single_file)):6.3f} s")
+        print(f"tfdist validate, {DOCUMENTS} documents       {best('validate', str(many_file)):6.3f} s")
 
 
 def best(*arguments: str) -> float:

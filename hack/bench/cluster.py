@@ -76,14 +76,14 @@ class Cluster:
         wait(all_run, "all pods to run", seconds, pause)
 
     def clear(self, namespace: str, jobs: str) -> None:
-        """Delete all that a measurement has made: the jobs first, so that no controller creates their objects again."""
+        """Delete the objects of a measurement: the jobs first, so that no controller creates their objects again."""
         for path in (jobs, PODS, _SERVICES):
             self._empty(path.format(ns=namespace))
         self.settle()
 
     def _empty(self, path: str) -> None:
         def gone() -> bool:
-            # a collection of thousands outlasts the client's patience, while the server goes on
+            # deleting a collection of thousands exceeds the client's timeout, while the server continues
             with contextlib.suppress(OSError):
                 self.api.send("DELETE", at(path, gracePeriodSeconds="0"))
                 return not self.any(path)
@@ -96,15 +96,15 @@ class Cluster:
         server = process.read(self.state.control_plane / "kube-apiserver.pid")
         end = time.monotonic() + 30
         while server is not None and time.monotonic() < end:
-            before, start = cpu_millis(server.pid), time.monotonic()
+            cpu_before, start = cpu_millis(server.pid), time.monotonic()
             time.sleep(0.5)
-            if cpu_millis(server.pid) - before < _IDLE * 1000 * (time.monotonic() - start):
+            if cpu_millis(server.pid) - cpu_before < _IDLE * 1000 * (time.monotonic() - start):
                 return
 
     def add_nodes(self) -> None:
         """Start kwok, and make nodes for it; every pod gets this machine's address."""
-        here = f'"{machine_address()}"'
-        configuration = control_plane.fake_kubelet(self.state, pod_address=here, node_address=here)
+        address = f'"{machine_address()}"'
+        configuration = control_plane.fake_kubelet(self.state, pod_address=address, node_address=address)
         command = [
             tools.ensure(self.programs, control_plane.FAKE), "--kubeconfig", control_plane.kubeconfig(self.state),
             f"--config={configuration}", "--manage-all-nodes=true", "--node-lease-duration-seconds=40",

@@ -35,10 +35,10 @@ _PATH: Final = "/apis/tfdist.dev/v1/namespaces/{}/tfdistjobs"
 def run() -> list[Row]:
     """Return the best of some runs of whole processes; the peer of `list` is kubectl."""
     with tempfile.TemporaryDirectory() as folder:
-        many = Path(folder, "many.yaml")
-        many.write_text("---\n".join(cli_validate.JOB.format(number=i) for i in range(cli_validate.DOCUMENTS)))
+        many_file = Path(folder, "many.yaml")
+        many_file.write_text("---\n".join(cli_validate.JOB.format(number=i) for i in range(cli_validate.DOCUMENTS)))
         start = cli_validate.best("--help")
-        check = cli_validate.best("validate", str(many))
+        check = cli_validate.best("validate", str(many_file))
     with fresh() as cluster:
         install(cluster.api)
         lists = [_list(cluster, 1, FIRST_LINE), _list(cluster, JOBS, LIST)]
@@ -82,13 +82,13 @@ def _logs(cluster: Cluster) -> list[Row]:
         rows = []
         for name, options in (("tfdist logs --follow", ["--follow"]), ("tfdist logs", [])):
             command = [sys.executable, "-m", "tfdist.cli", "logs", JOB, "--all", *options]
-            seconds, cpu = min(_shown([*command, "--kubeconfig", str(job.kubeconfig)]) for _ in range(RUNS))
+            seconds, cpu = min(_log_seconds([*command, "--kubeconfig", str(job.kubeconfig)]) for _ in range(RUNS))
             title = f"command line: `{name}`, {LINES:,} lines of {REPLICAS} replicas"
             rows.append(Row(title, seconds, None, "s", LOGS, f"{cpu:.1f} s of CPU"))
         return rows
 
 
-def _shown(command: list[str]) -> tuple[float, float]:
+def _log_seconds(command: list[str]) -> tuple[float, float]:
     """Return the seconds that a command takes which shows all lines, and those of CPU.
 
     Raises:

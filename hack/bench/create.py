@@ -44,18 +44,18 @@ LOADS: Final = (ONE, FIFTY, WIDE, MANY)
 def measure(cluster: Cluster, subject: Subject, process: Process, load: Load, namespace: str) -> dict[str, float]:
     """Return the figures of one load by name; the namespace is empty afterwards."""
     cluster.namespace(namespace)
-    before, start = process.usage(), time.perf_counter()
+    usage_before, start = process.usage(), time.perf_counter()
     create(cluster, subject, namespace, load.jobs, load.workers)
     cluster.await_pods(namespace, load.pods)
     seconds = time.perf_counter() - start
-    used = process.usage() - before
+    usage = process.usage() - usage_before
     console.info(
-        f"    {subject.name} {load.key}: {seconds:.2f} s, {used.requests:.0f} requests, {used.cpu_millis:.0f} ms"
+        f"    {subject.name} {load.key}: {seconds:.2f} s, {usage.requests:.0f} requests, {usage.cpu_millis:.0f} ms"
     )
     return {
         f"{load.key} seconds": seconds,
-        f"{load.key} requests": used.requests / load.jobs,
-        f"{load.key} cpu": used.cpu_millis / load.jobs,
+        f"{load.key} requests": usage.requests / load.jobs,
+        f"{load.key} cpu": usage.cpu_millis / load.jobs,
         f"{load.key} memory": process.memory_megabytes(),
     }
 

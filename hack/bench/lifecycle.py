@@ -23,11 +23,11 @@ RESTARTS: Final = 7
 
 def run(cluster: Cluster, ours: Subject, peer: Subject) -> list[Row]:
     """Measure both and return the rows."""
-    found = {subject.name: _measured(cluster, subject) for subject in (ours, peer)}
-    mine, theirs = found[ours.name], found[peer.name]
+    samples = {subject.name: _measure(cluster, subject) for subject in (ours, peer)}
+    our_samples, peer_samples = samples[ours.name], samples[peer.name]
 
     def row(name: str, key: str, unit: str, target: Target | None = None, note: str = "") -> Row:
-        return Row(name, mine.median(key), theirs.median(key), unit, target or Target(), note)
+        return Row(name, our_samples.median(key), peer_samples.median(key), unit, target or Target(), note)
 
     limit = WORKERS + ALLOWANCE
     failure = "restart: one of 4 replicas ends with exit code 137"
@@ -44,7 +44,7 @@ def run(cluster: Cluster, ours: Subject, peer: Subject) -> list[Row]:
     ]  # fmt: skip
 
 
-def _measured(cluster: Cluster, subject: Subject) -> Samples:
+def _measure(cluster: Cluster, subject: Subject) -> Samples:
     samples = Samples()
     with console.step(f"life of jobs, {subject.name}"), started(cluster, subject) as process:
         samples.add(_until_running(cluster, subject))
@@ -69,7 +69,7 @@ def _until_success(cluster: Cluster, subject: Subject, process: Process) -> dict
     """Count requests: of the controller itself, for everything that it does about a job."""
     namespace = cluster.namespace(f"success-{subject.name}")
     process.wait_quiet()
-    before = process.usage()
+    usage_before = process.usage()
     create(cluster, subject, namespace, SUCCEEDING_JOBS, WORKERS)
     cluster.await_running(namespace, SUCCEEDING_JOBS * WORKERS)
     await_condition(cluster, subject, namespace, "Running")
@@ -77,9 +77,9 @@ def _until_success(cluster: Cluster, subject: Subject, process: Process) -> dict
     cluster.bulk.send([ended(namespace, name, 0) for name in names], in_flight=8)
     await_condition(cluster, subject, namespace, "Succeeded")
     process.wait_quiet()
-    used = process.usage() - before
+    usage = process.usage() - usage_before
     cluster.clear(namespace, subject.jobs)
-    return {"requests": used.requests / SUCCEEDING_JOBS, "cpu": used.cpu_millis / SUCCEEDING_JOBS}
+    return {"requests": usage.requests / SUCCEEDING_JOBS, "cpu": usage.cpu_millis / SUCCEEDING_JOBS}
 
 
 def await_condition(cluster: Cluster, subject: Subject, namespace: str, condition: str, seconds: float = 120) -> None:
@@ -100,16 +100,16 @@ def _restart(cluster: Cluster, subject: Subject, namespace: str) -> dict[str, fl
     cluster.settle()
     pods = cluster.api.pods(namespace)
     old = {pod["metadata"]["uid"] for pod in pods}
-    failing = next(pod for pod in pods if "worker-1" in pod["metadata"]["name"])
+    failing_pod = next(pod for pod in pods if "worker-1" in pod["metadata"]["name"])
     new = subject.replaced(WORKERS)
     start = time.perf_counter()
-    cluster.bulk.send([ended(namespace, failing["metadata"]["name"], 137)])
+    cluster.bulk.send([ended(namespace, failing_pod["metadata"]["name"], 137)])
     wait(lambda: _fresh(cluster, namespace, old) >= new, f"replacements by {subject.name}")
     exist = time.perf_counter() - start
     wait(lambda: _fresh(cluster, namespace, old, "Running") >= new, "them to run")
-    run_again = time.perf_counter() - start
+    seconds_to_run = time.perf_counter() - start
     cluster.clear(namespace, subject.jobs)
-    return {"restarted": exist, "running again": run_again}
+    return {"restarted": exist, "running again": seconds_to_run}
 
 
 def _fresh(cluster: Cluster, namespace: str, old: set[str], phase: str = "") -> int:

@@ -81,14 +81,14 @@ class Ours:
 def _kubeconfig(cluster: Cluster) -> Path:
     """Write a kubeconfig that holds a token of the controller's account."""
     path = f"{shipped.ACCOUNT}/tfdist-controller/token"
-    made = cluster.api.do("POST", path, {"spec": {"expirationSeconds": 7200}})
+    token_request = cluster.api.do("POST", path, {"spec": {"expirationSeconds": 7200}})
     server = {"server": cluster.api.host, "certificate-authority": cluster.api.authority}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "c",
         "clusters": [{"name": "c", "cluster": server}],
-        "users": [{"name": "c", "user": {"token": made["status"]["token"]}}],
+        "users": [{"name": "c", "user": {"token": token_request["status"]["token"]}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
     }
     file = cluster.state.control_plane / "ours.kubeconfig"

@@ -49,8 +49,8 @@ class Peer:
             api.do("POST", _CRDS, crd)
             api.do("POST", "/api/v1/namespaces", {"metadata": {"name": _NAMESPACE}})
             api.do("POST", f"/api/v1/namespaces/{_NAMESPACE}/secrets", {"metadata": {"name": _SECRET}})
-        found = f"{_CRDS}/{crd['metadata']['name']}"
-        wait(lambda: has_condition(api.do("GET", found), "Established"), "the peer's CRD to be served")
+        path = f"{_CRDS}/{crd['metadata']['name']}"
+        wait(lambda: has_condition(api.do("GET", path), "Established"), "the peer's CRD to be served")
 
     @contextmanager
     def start(self, cluster: Cluster) -> Iterator[Process]:

@@ -70,20 +70,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for image in build.images_now(tuple(content.RECIPES.values()))
     }
     with prepared(images) as cluster:
-        rows = [row for workers in options.workers for row in _measured(cluster, images, workers, options)]
+        rows = [row for workers in options.workers for row in _measure(cluster, images, workers, options)]
     results = report.document(rows, began, load)
     print(report.show(results))
     report.write(results, options.output, report.RECOVERY)
     return 0
 
 
-def _measured(cluster: Cluster, images: dict[str, str], workers: int, options: argparse.Namespace) -> list[Row]:
+def _measure(cluster: Cluster, images: dict[str, str], workers: int, options: argparse.Namespace) -> list[Row]:
     with console.step(f"{workers} workers in place"):
-        in_place = _ours(cluster, workers, options.kills)
+        in_place = _measure_ours(cluster, workers, options.kills)
     with console.step(f"{workers} workers in place, with standby processes"):
-        reserve = _ours(cluster, workers, options.kills, runPolicy={**_POLICY, "standby": True})
+        reserve = _measure_ours(cluster, workers, options.kills, runPolicy={**_POLICY, "standby": True})
     with console.step(f"{workers} workers, new pods"):
-        new_pods = _ours(cluster, workers, PEER_KILLS, command=["python", "-m", "tfdist_trainer"])
+        new_pods = _measure_ours(cluster, workers, PEER_KILLS, command=["python", "-m", "tfdist_trainer"])
     peer = None
     if not options.without_peer:
         with console.step(f"{workers} workers under the training operator"):
@@ -96,7 +96,7 @@ def _measured(cluster: Cluster, images: dict[str, str], workers: int, options: a
     ]
 
 
-def _ours(cluster: Cluster, workers: int, kills: int, **spec: Any) -> Recoveries:
+def _measure_ours(cluster: Cluster, workers: int, kills: int, **spec: Any) -> Recoveries:
     rounds = Rounds(JobNamespace(cluster), NAME, poll_seconds=POLL_SECONDS)
     with training(rounds, _job(workers, **spec)) as gang:
         return _recoveries(gang, workers, kills, whole="command" in spec)
@@ -118,9 +118,9 @@ def _recoveries(gang: Rounds, workers: int, kills: int, *, whole: bool = False) 
     recoveries = []
     for number in range(kills):
         victim = f"worker-{(number + 1) % workers}"
-        killed = gang.kill_program(victim, of_container=whole)
-        first = gang.steps_after(killed)
-        recoveries.append((datetime.fromisoformat(first) - datetime.fromisoformat(killed)).total_seconds())
+        killed_at = gang.kill_program(victim, of_container=whole)
+        first = gang.steps_after(killed_at)
+        recoveries.append((datetime.fromisoformat(first) - datetime.fromisoformat(killed_at)).total_seconds())
         gang.steps_after(first, saved=True)
     return Recoveries(tuple(recoveries))
 
@@ -134,10 +134,10 @@ def _peers(cluster: Cluster, image: str, workers: int) -> Recoveries:
 def _training_operator() -> Iterator[None]:
     """Run the peer next to the controller until the block ends."""
     state, kubeconfig = State.from_environment(), Path(target.choose().kubeconfig)
-    served = control_planes.Cluster(state, state, Api(kubeconfig), Bulk.of(kubeconfig), kubeconfig)
+    cluster = control_planes.Cluster(state, state, Api(kubeconfig), Bulk.of(kubeconfig), kubeconfig)
     peer = Peer("training-operator", ())
-    peer.install(served)
-    with peer.start(served):
+    peer.install(cluster)
+    with peer.start(cluster):
         yield
 
 
@@ -147,8 +147,8 @@ class Foreign(Rounds):
     def pods(self) -> dict[str, Json]:
         """Return its pods by replica."""
         label = f"training.kubeflow.org/job-name={self.name}"
-        items = self.cluster.kubectl.pods(self.cluster.namespace, label)
-        return {str(pod["metadata"]["name"]).removeprefix(f"{self.name}-"): pod for pod in items}
+        pods = self.cluster.kubectl.pods(self.cluster.namespace, label)
+        return {str(pod["metadata"]["name"]).removeprefix(f"{self.name}-"): pod for pod in pods}
 
     def described(self) -> str:
         """Return what `kubectl describe` prints of the pods."""
@@ -161,12 +161,12 @@ def _tfjob(cluster: Cluster, image: str, workers: int) -> Iterator[Foreign]:
     in_namespace = f"--namespace={cluster.namespace}"
     gang = Foreign(JobNamespace(cluster), NAME, poll_seconds=POLL_SECONDS)
     cluster.kubectl.run("delete", "tfjob", NAME, in_namespace, "--ignore-not-found")
-    before = gang.now()
+    start = gang.now()
     folder = f"{NAME}-{datetime.now(UTC):%H%M%S}"
     cluster.kubectl.apply(*_manifests(cluster.namespace, image, workers, folder))
     try:
         wait_for("the pods of the TFJob", lambda: len(gang.pods()) == workers, seconds=60)
-        gang.steps_after(before, saved=True)
+        gang.steps_after(start, saved=True)
         yield gang
     finally:
         cluster.kubectl.run("delete", "tfjob", NAME, in_namespace, "--ignore-not-found")
@@ -187,8 +187,8 @@ def _manifests(namespace: str, image: str, workers: int, folder: str) -> list[Js
         "volumeMounts": [*spec["volumeMounts"], {"name": "settings", "mountPath": "/settings"}],
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
-    restricted = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-    pod = {"containers": [container], "volumes": [*spec["volumes"], settings], "securityContext": restricted}
+    security_context = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    pod = {"containers": [container], "volumes": [*spec["volumes"], settings], "securityContext": security_context}
     template = {"spec": pod}
     worker = {"replicas": workers, "restartPolicy": "OnFailure", "template": template}
     metadata = {"name": NAME, "namespace": namespace}

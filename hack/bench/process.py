@@ -40,14 +40,14 @@ class Process:
     counter: str
 
     def usage(self) -> Usage:
-        """Return what it has used until now."""
+        """Return its resource usage until now."""
         return Usage(self.metric(self.counter), cpu_millis(self.child.pid))
 
     def metric(self, name: str, labels: str = "") -> float:
         """Return the sum of a metric over those of its label sets that hold the text `labels`."""
         text = requests.get(f"{self.address}/metrics", timeout=30).text
-        found = re.findall(rf"^{name}(\{{.*\}})? (\S+)$", text, re.MULTILINE)
-        return sum(float(value) for labelled, value in found if labels in labelled)
+        samples = re.findall(rf"^{name}(\{{.*\}})? (\S+)$", text, re.MULTILINE)
+        return sum(float(value) for sample_labels, value in samples if labels in sample_labels)
 
     def answers(self, path: str) -> bool:
         """Return whether it answers a probe with 200.
@@ -64,8 +64,8 @@ class Process:
     def memory_megabytes(self) -> float:
         """Return its resident memory."""
         status = Path(f"/proc/{self.child.pid}/status").read_text()
-        found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
-        return int(found[1]) * 1024 / 1e6 if found else 0.0
+        match = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
+        return int(match[1]) * 1024 / 1e6 if match else 0.0
 
     def wait_quiet(self, seconds: float = 3) -> None:
         """Wait until it has sent nothing for so long.

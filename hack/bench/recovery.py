@@ -42,15 +42,15 @@ def main() -> int:
     options = parser.parse_args()
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
-        launched, memory, events = in_place(Path(folder), options.kills)
+        recovery_seconds, memory, events = in_place(Path(folder), options.kills)
     with tempfile.TemporaryDirectory() as folder:
-        restarted = start_again(Path(folder), options.starts)
+        start_seconds = start_again(Path(folder), options.starts)
     with tempfile.TemporaryDirectory() as folder:
         steps, processor = compare_steps(Path(folder), options.turns)
     document = {
         "machine": {"cpus": os.cpu_count(), "loadBefore": round(load, 1)},
-        "inPlaceSeconds": figures(launched),
-        "newProcessesSeconds": figures(restarted),
+        "inPlaceSeconds": figures(recovery_seconds),
+        "newProcessesSeconds": figures(start_seconds),
         "memoryMiB": memory,
         "stepMicros": steps,
         "stepProcessorMicros": processor,
@@ -70,48 +70,48 @@ def figures(seconds: list[float]) -> dict[str, Any]:
 def in_place(folder: Path, kills: int) -> tuple[list[float], dict[str, int], list[dict[str, Any]]]:
     """Return the seconds of each recovery, the memory of the processes, and what happened in the last recovery."""
     launchers = new_gang(folder, backoff_limit=10 * kills)
-    taken: list[float] = []
+    durations: list[float] = []
     try:
         trains(launchers, 0, beyond=100)
         memory = memory_of(launchers)
         for number in range(kills):
-            begun, killed = time.monotonic(), datetime.now(UTC)
+            begun, killed_at = time.monotonic(), datetime.now(UTC)
             os.kill(program_of(launchers, 1 - number % 2), signal.SIGKILL)
             trains(launchers, number + 1)
-            taken.append(time.monotonic() - begun)
+            durations.append(time.monotonic() - begun)
             time.sleep(2.0)  # so that each kill meets a gang that trains
     finally:
         launchers.stop()
-    return taken, memory, timeline(launchers, killed)
+    return durations, memory, timeline(launchers, killed_at)
 
 
 def timeline(launchers: Launchers, since: datetime) -> list[dict[str, Any]]:
     """Return by whom and how many seconds after `since` each event of `EVENTS` was first logged."""
-    found = []
+    events = []
     for rank in sorted(launchers.processes):
         log = (launchers.folder / f"out-{rank}").read_text(encoding="utf-8")
-        logged: dict[str, float] = {}
+        times: dict[str, float] = {}
         for time_text, event in _LINE.findall(log):
             seconds = (datetime.fromisoformat(time_text) - since).total_seconds()
             if seconds >= 0 and event in EVENTS:
-                logged.setdefault(event, round(seconds, 3))
-        found += [{"member": f"worker-{rank}", "event": event, "seconds": at} for event, at in logged.items()]
-    return found
+                times.setdefault(event, round(seconds, 3))
+        events += [{"member": f"worker-{rank}", "event": event, "seconds": at} for event, at in times.items()]
+    return events
 
 
 def start_again(folder: Path, starts: int) -> list[float]:
     """Return the seconds from the kill of both processes until two new ones have finished steps."""
-    taken: list[float] = []
+    durations: list[float] = []
     for attempt in range(starts + 1):
         begun = time.monotonic()
         gang = Plain(folder, attempt)
         try:
             gang.trains()
             if attempt:
-                taken.append(time.monotonic() - begun)
+                durations.append(time.monotonic() - begun)
         finally:
             gang.stop()
-    return taken
+    return durations
 
 
 def compare_steps(folder: Path, turns: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -222,8 +222,8 @@ def memory_of(launchers: Launchers) -> dict[str, int]:
     """Return the proportional set sizes of launcher, fork server and program of member 1."""
     launcher = launchers.processes[1].pid
     program = program_of(launchers, 1)
-    found = (("launcher", launcher), ("fork server", parent_of(program)), ("program", program))
-    return {name: pss(pid) for name, pid in found}
+    processes = (("launcher", launcher), ("fork server", parent_of(program)), ("program", program))
+    return {name: pss(pid) for name, pid in processes}
 
 
 def used_by(pid: int) -> float:

@@ -1,4 +1,4 @@
-"""What a run leaves: a table for people, `results.json`, and the table in `docs/benchmarks.md`."""
+"""The output of a run: a printed table, `results.json`, and the table in `docs/benchmarks.md`."""
 
 import json
 import os
@@ -31,7 +31,7 @@ _GIB: Final = 1024**3
 
 
 def document(rows: Sequence[Row], began: datetime, load_before: float) -> dict[str, Any]:
-    """Return the results with what they were measured on and with."""
+    """Return the results with the machine and the versions that they were measured with."""
     return {
         "began": f"{began:%Y-%m-%dT%H:%M:%SZ}",
         "minutes": round((datetime.now(UTC) - began).total_seconds() / 60, 1),
@@ -51,15 +51,17 @@ def show(results: dict[str, Any]) -> str:
 
 def write(results: dict[str, Any], output: Path, section: str = "") -> None:
     """Write the results of `section`, and leave those of others; those at the usual place go into the page as well."""
-    stored: dict[str, Any] = json.loads(output.read_text()) if output.exists() else {}
-    merged = (
-        stored | {section: results} if section else results | {key: stored[key] for key in SECTIONS if key in stored}
+    results_before: dict[str, Any] = json.loads(output.read_text()) if output.exists() else {}
+    merged_results = (
+        results_before | {section: results}
+        if section
+        else results | {key: results_before[key] for key in SECTIONS if key in results_before}
     )
-    output.write_text(json.dumps(merged, indent=2, ensure_ascii=False) + "\n")
+    output.write_text(json.dumps(merged_results, indent=2, ensure_ascii=False) + "\n")
     if output.resolve() == RESULTS:
         mark = f"{section} results".strip()
         between = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- end of {mark} -->)", re.DOTALL)
-        PAGE.write_text(between.sub(lambda found: f"{found[1]}{markdown(results)}\n{found[2]}", PAGE.read_text()))
+        PAGE.write_text(between.sub(lambda match: f"{match[1]}{markdown(results)}\n{match[2]}", PAGE.read_text()))
 
 
 def markdown(results: dict[str, Any]) -> str:

@@ -49,10 +49,10 @@ class Row:
         met = None if self.ours is None else self.target.met(self.ours, self.ratio)
         return {
             "name": self.name,
-            "ours": _rounded(self.ours),
-            "peer": _rounded(self.peer),
+            "ours": _round(self.ours),
+            "peer": _round(self.peer),
             "unit": self.unit,
-            "ratio": _rounded(self.ratio),
+            "ratio": _round(self.ratio),
             "target": self.target.text or None,
             "met": met,
             "note": self.note or None,
@@ -61,7 +61,7 @@ class Row:
 
 @dataclass(slots=True)
 class Samples:
-    """Figures of repeated measurements by name; what counts is their median."""
+    """Figures of repeated measurements by name; the reported figure is their median."""
 
     by_name: dict[str, list[float]] = field(default_factory=dict)
 
@@ -85,8 +85,8 @@ class Samples:
 
     def spread(self, name: str) -> str:
         """Return the spread of the measurements as text."""
-        found = self.by_name.get(name, [])
-        return f"{min(found):.3g}-{max(found):.3g}" if len(found) > 1 else ""
+        values = self.by_name.get(name, [])
+        return f"{min(values):.3g}-{max(values):.3g}" if len(values) > 1 else ""
 
 
 def median(figures: Iterable[float]) -> float | None:
@@ -95,5 +95,5 @@ def median(figures: Iterable[float]) -> float | None:
     return statistics.median(found) if found else None
 
 
-def _rounded(figure: float | None) -> float | None:
+def _round(figure: float | None) -> float | None:
     return None if figure is None else float(f"{figure:.4g}")

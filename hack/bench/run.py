@@ -1,4 +1,4 @@
-"""The command: measures what is asked for, and leaves table and files."""
+"""The command: runs the selected measurements, and writes the table and files."""
 
 import argparse
 import os

@@ -40,21 +40,21 @@ class Size:
 def run(cluster: Cluster, ours: Subject, peer: Subject, size: Size) -> list[Row]:
     """Measure both, and the restart of ours: the peer does not report when its caches are complete."""
     with console.step(f"{size.pods} running pods, {ours.name}"), reports.served():
-        mine = _steady(cluster, ours, size)
+        figures = _steady(cluster, ours, size)
         restart, writes = _restart(cluster, ours, size)
         cluster.clear(_namespace(ours), ours.jobs)
     with console.step(f"{size.pods} running pods, {peer.name}"):
-        theirs = _steady(cluster, peer, size)
+        peer_figures = _steady(cluster, peer, size)
     name = f"steady state: {size.pods:,} running pods, all reporting"
-    what = f"{size.jobs:,} jobs of {size.workers}; the peer reads no reports"
-    rest = f"{writes:.0f} objects were created or deleted" if writes else "nothing was created or deleted"
+    load = f"{size.jobs:,} jobs of {size.workers}; the peer reads no reports"
+    note = f"{writes:.0f} objects were created or deleted" if writes else "nothing was created or deleted"
     return [
-        Row(f"{name}: CPU", mine["cpu"], theirs["cpu"], "% of a core", size.target(12, "<= 12 %"), what),
-        Row(f"{name}: memory", mine["memory"], theirs["memory"], "MB", size.target(150, "<= 150 MB"), what),
-        Row(f"{name}: requests", mine["requests"], theirs["requests"], "requests a minute", note=what),
+        Row(f"{name}: CPU", figures["cpu"], peer_figures["cpu"], "% of a core", size.target(12, "<= 12 %"), load),
+        Row(f"{name}: memory", figures["memory"], peer_figures["memory"], "MB", size.target(150, "<= 150 MB"), load),
+        Row(f"{name}: requests", figures["requests"], peer_figures["requests"], "requests a minute", note=load),
         Row(
             f"restart with {size.pods:,} pods, until ready and correct",
-            restart, None, "s", size.target(5, "<= 5 s"), rest,
+            restart, None, "s", size.target(5, "<= 5 s"), note,
         ),
     ]  # fmt: skip
 
@@ -71,13 +71,13 @@ def _steady(cluster: Cluster, subject: Subject, size: Size) -> dict[str, float]:
             cluster.await_running(namespace, size.pods, seconds=1800)
             await_condition(cluster, subject, namespace, "Running", 600)
         time.sleep(_SETTLE_SECONDS)
-        before = process.usage()
+        usage_before = process.usage()
         time.sleep(WINDOW_SECONDS)
-        used = process.usage() - before
+        usage = process.usage() - usage_before
         figures = {
-            "cpu": used.cpu_millis / WINDOW_SECONDS / 10,
+            "cpu": usage.cpu_millis / WINDOW_SECONDS / 10,
             "memory": process.memory_megabytes(),
-            "requests": used.requests * 60 / WINDOW_SECONDS,
+            "requests": usage.requests * 60 / WINDOW_SECONDS,
         }
     console.info(f"    {subject.name}: {figures}")
     return figures
@@ -89,13 +89,13 @@ def _restart(cluster: Cluster, ours: Subject, size: Size) -> tuple[float, float]
     start = time.perf_counter()
     with ours.start(cluster) as process:
         # polled rarely: serving metrics costs the controller time that is measured here
-        wait(lambda: _knows_all(process, size), f"{ours.name} to know {pods} pods", 300, RARE_POLL_SECONDS)
+        wait(lambda: _has_synced(process, size), f"{ours.name} to know {pods} pods", 300, RARE_POLL_SECONDS)
         seconds = time.perf_counter() - start
-        made = sum(process.metric(process.counter, f'verb="{verb}"') for verb in ("POST", "DELETE"))
-    return seconds, made
+        requests = sum(process.metric(process.counter, f'verb="{verb}"') for verb in ("POST", "DELETE"))
+    return seconds, requests
 
 
-def _knows_all(process: Process, size: Size) -> bool:
+def _has_synced(process: Process, size: Size) -> bool:
     knows_pods = process.metric("tfdist_cached_objects", 'resource="pods"') >= size.pods
     knows_jobs = process.metric("tfdist_jobs", "Running") >= size.jobs
     # the queue is first in, first out: this many reconciles include every job, whatever reports arrived since

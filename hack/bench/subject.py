@@ -31,7 +31,7 @@ class Subject(Protocol):
         ...
 
     def install(self, cluster: Cluster) -> None:
-        """Create what it needs before it can start."""
+        """Create the objects that it needs to start."""
         ...
 
     def start(self, cluster: Cluster) -> AbstractContextManager[Process]:
@@ -54,8 +54,8 @@ class Subject(Protocol):
 def create(cluster: Cluster, subject: Subject, namespace: str, jobs: int, workers: int) -> None:
     """Create jobs, many at a time."""
     path = subject.jobs.format(ns=namespace)
-    made = [subject.job(namespace, f"job-{number}", workers) for number in range(jobs)]
-    cluster.bulk.send([Request("POST", path, job) for job in made])
+    manifests = [subject.job(namespace, f"job-{number}", workers) for number in range(jobs)]
+    cluster.bulk.send([Request("POST", path, job) for job in manifests])
 
 
 def ended(namespace: str, pod: str, exit_code: int) -> Request:
@@ -83,7 +83,7 @@ def has_condition(job: Json, kind: str) -> bool:
 
 @contextlib.contextmanager
 def started(cluster: Cluster, subject: Subject) -> Iterator[Process]:
-    """Run a contestant that has already served one job, so that what is measured is not its start."""
+    """Run a contestant that has already reconciled one job, so that its start is not measured."""
     with subject.start(cluster) as process:
         namespace = f"warm-{subject.name}"
         if not cluster.api.send("GET", f"/api/v1/namespaces/{namespace}").ok:

@@ -44,7 +44,7 @@ from tfdist_operator.webhook.server import WebhookServer
 log = logging.getLogger(__name__)
 
 _LEASE_TIMEOUT_SECONDS: Final = 4.0
-"""For a renewal: two can fail before the deadline without an answer."""
+"""Timeout of a renewal: two can time out before the renew deadline."""
 _STOP_SECONDS: Final = 1.0
 """Time limit for the loops to stop before the Lease is released."""
 
@@ -93,7 +93,7 @@ class Controller:
         (jobs.on_delete if kind == "DELETED" else jobs.on_update)(raw)
 
     def review(self, manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> Review:
-        """Return the answer of the admission webhook for a job that is created, or changed from `old`."""
+        """Return the admission response for a job that is created, or changed from `old`."""
         settings = self._settings
         return review(manifest, old, settings.installation.pod_defaults, programs=settings.check_programs)
 
@@ -106,7 +106,7 @@ class Controller:
         try:
             await self._probes.start(self._settings.port)
         except OSError as error:
-            # Nothing has begun that could be stopped, and kopf would end by SIGKILL after STOP_SECONDS.
+            # No task has started that must be stopped, and kopf would end by SIGKILL after STOP_SECONDS.
             _end_at_once("the controller cannot start", f"TFDIST_PORT={self._settings.port}: {error}")
         self._supervisor.start("event loop lag", self._lag.run())
         await self._await_api()
@@ -161,7 +161,7 @@ class Controller:
             _end_at_once("leadership is lost; the process exits and restarts as a standby", str(lost))
 
     def _begin(self) -> None:
-        """Start to reconcile: every job now, and each job that changes from now on."""
+        """Start to reconcile: enqueue every job, and each job that changes from now on."""
         log.info("this replica leads", extra={"instance": self._instance})
         LEADER.set(1)
         self._caches.lead(self._start_leader_tasks)
@@ -175,19 +175,19 @@ class Controller:
         """Return the role of this replica, for messages."""
         if self._caches.leads:
             return "leading"
-        if compared := self._caches.resync.waiting_for:
-            return f"takes over; {compared} are compared with the API server"
+        if pending := self._caches.resync.waiting_for:
+            return f"takes over; {pending} are compared with the API server"
         return f"standby; the leader is {self._elector.leader or 'not known yet'}"
 
     def _task_ended(self) -> None:
-        """Stop in order, and exit with an error; a stop that exceeds its time limit is cut off."""
+        """Stop in order, and exit with an error; a stop that exceeds its time limit is aborted."""
         self.failed = True
         self.stop_flag.set()
         asyncio.get_running_loop().call_later(handlers.STOP_SECONDS, os._exit, 1)
 
 
-def _end_at_once(what: str, why: str) -> NoReturn:
-    log.error(what, extra={"why": why})
+def _end_at_once(message: str, reason: str) -> NoReturn:
+    log.error(message, extra={"why": reason})
     logging.shutdown()
     os._exit(1)
 

@@ -30,7 +30,7 @@ _JOBS: Final = f"apis/{GROUP}/{VERSION}"
 
 
 class Caches:
-    """Caches of jobs, pods and owned objects. Their changes are queued only while this replica leads.
+    """Caches of jobs, pods and owned objects. Their changes are enqueued only while this replica leads.
 
     Args:
         client: of the API server.
@@ -54,7 +54,7 @@ class Caches:
         self.pods = PodCache(self._enqueue)
         self.owned = {kind: OwnedObjectCache(kind, self._enqueue) for kind in OWNED_KINDS}
         pods = [(kind, Informer(client, kind, self.pods)) for kind in self._kinds("api/v1", "pods", names.POD_SELECTOR)]
-        owned = watch_owned(client, self.namespaces, [c for c in self.owned.values() if not c.kind.optional])
+        owned_watches = watch_owned(client, self.namespaces, [c for c in self.owned.values() if not c.kind.optional])
         self._pod_groups = {
             kind.system: self._optional(client, cache) for kind, cache in self.owned.items() if kind.optional
         }
@@ -69,17 +69,17 @@ class Caches:
             ],
             [
                 *(Compared(kind, self.pods, informer.reconnect) for kind, informer in pods),
-                *(compared for _, compared in owned),
+                *(compared for _, compared in owned_watches),
             ],
             self._enqueue_all,
             interval_seconds=settings.resync_seconds,
         )
-        self.informers = (*(informer for _, informer in pods), *(informer for informer, _ in owned))
+        self.informers = (*(informer for _, informer in pods), *(informer for informer, _ in owned_watches))
         self.job_watch = JobWatch(kopf_session, self.resync.compare_jobs)
         self.watches: tuple[JobWatch | Informer, ...] = (self.job_watch, *self.informers)
 
     def lead(self, start_workers: Callable[[], None]) -> None:
-        """Queue every change from now on, start the workers, and queue every job."""
+        """Enqueue every change from now on, start the workers, and enqueue every job."""
         self.leads = True
         for cache in self.owned.values():
             cache.begin()
@@ -103,18 +103,18 @@ class Caches:
         )
 
     def _enqueue_now(self) -> None:
-        """Queue every job, if this replica leads."""
+        """Enqueue every job, if this replica leads."""
         for job in self.jobs.all():
             self._enqueue(job.key)
         self.sweeps.enqueue_all()
 
     def _enqueue(self, key: NamespacedName) -> None:
-        """Queue a changed job; a standby queues none, because a new leader queues all of them."""
+        """Enqueue a changed job; a standby enqueues none, because a new leader enqueues all of them."""
         if self.leads:
             self.queue.add(key)
 
     def _enqueue_all(self, seconds: float) -> None:
-        """Queue every job, spread over `seconds`, and verify the objects that this process has not written."""
+        """Enqueue every job, spread over `seconds`, and verify the objects that this process has not written."""
         for cache in self.owned.values():
             cache.verify()
         for job in self.jobs.all():

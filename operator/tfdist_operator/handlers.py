@@ -26,9 +26,9 @@ STOP_SECONDS: Final = 5.0
 INACTIVITY_SECONDS: Final = 70.0
 """A watch without event or bookmark for this time is replaced; bookmarks are sent every minute."""
 _OPERATIONS: Final = ("CREATE", "UPDATE")
-"""Requests that the webhooks answer."""
+"""Operations that the webhooks admit."""
 _LOGIN_SECONDS: Final = 2.0
-"""Minimum time between two logins: an API server that answers 401 for a while causes no tight loop."""
+"""Minimum time between two logins: an API server that responds with 401 for a while causes no tight loop."""
 
 
 class Operator(Protocol):

@@ -128,14 +128,14 @@ class HealthServer:
     def problems(self) -> list[str]:
         """Return the errors of this process that a restart may remove."""
         silences = {watch.what: self._connectivity.reachable_seconds(watch.last_contact) for watch in self._watches}
-        found = [
-            f"the watch of {what} has received nothing for {seconds:.0f} s, while the API server answers"
-            for what, seconds in silences.items()
+        problems = [
+            f"the watch of {watch_name} has received nothing for {seconds:.0f} s, while the API server answers"
+            for watch_name, seconds in silences.items()
             if seconds > WATCH_SILENCE_SECONDS
         ]
         if self._lag.worst_seconds > LOOP_BLOCKED_SECONDS:
-            found.append(f"the event loop was blocked for {self._lag.worst_seconds:.0f} s")
-        return found
+            problems.append(f"the event loop was blocked for {self._lag.worst_seconds:.0f} s")
+        return problems
 
     def unready_reasons(self) -> list[str]:
         """Return the reasons why the caches are not synced or this replica cannot lead."""

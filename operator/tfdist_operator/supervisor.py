@@ -19,7 +19,7 @@ class TaskSupervisor:
         """Run a task until it ends or all are stopped."""
         task = asyncio.create_task(part, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_end)
 
     async def stop(self, seconds: float) -> None:
         """Cancel all tasks, and wait for them up to a time limit; tasks that do not end are logged."""
@@ -32,7 +32,7 @@ class TaskSupervisor:
         if stuck:
             log.warning("tasks did not stop in time", extra={"tasks": sorted(t.get_name() for t in stuck)})
 
-    def _ended(self, task: asyncio.Task[object]) -> None:
+    def _on_task_end(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         failure = None if task.cancelled() else task.exception()
         if not self._stopping:

@@ -47,16 +47,16 @@ def cause_in(output: str) -> str:
     """
     lines = output.splitlines()
     starts = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
-    raising = [number for number in starts if not (number and _IGNORED.match(lines[number - 1]))]
+    starts_of_tracebacks = [number for number in starts if not (number and _IGNORED.match(lines[number - 1]))]
     if starts:
-        start = (raising or starts)[-1]
-        raised_in = _of_group if _GROUP in lines[start] else _raised
-        if raised := raised_in(lines[start + 1 :]):
-            return raised[:LONGEST_CAUSE]
+        start = (starts_of_tracebacks or starts)[-1]
+        raised_in = _of_group if _GROUP in lines[start] else _raise_statement
+        if statement := raised_in(lines[start + 1 :]):
+            return statement[:LONGEST_CAUSE]
     text = [line.strip() for line in lines if _NODE.sub("", line).strip() and not _LOG.match(line)]
-    named = [line for line in text if _EXCEPTION.match(line)]
-    found = (named or text or [line.strip() for line in lines if line.strip()] or [""])[-1]
-    return (_NODE.sub("", found) or found)[:LONGEST_CAUSE]
+    exceptions = [line for line in text if _EXCEPTION.match(line)]
+    cause = (exceptions or text or [line.strip() for line in lines if line.strip()] or [""])[-1]
+    return (_NODE.sub("", cause) or cause)[:LONGEST_CAUSE]
 
 
 def same_cause(one: str, other: str) -> bool:
@@ -72,7 +72,7 @@ def early_exit(completed: Sequence[str]) -> str:
     return f"{names} had exited with 0 before: all replicas must take part in every step until the end"
 
 
-def _raised(lines: Sequence[str]) -> str:
+def _raise_statement(lines: Sequence[str]) -> str:
     """Return the exception that follows the frames of a traceback; "" if the output ends before it."""
     first = next((number for number, line in enumerate(lines) if line.strip() and not line[0].isspace()), None)
     if first is None:
@@ -82,10 +82,10 @@ def _raised(lines: Sequence[str]) -> str:
     if not lines[first].rstrip().endswith(_GRAPH_ERROR):
         return _message(lines[first:])
     kind = lines[first].partition(":")[0]
-    following = lines[first + 1 :]
-    frames = [number for number, line in enumerate(following) if _FRAME.match(line)]
-    after = following[frames[-1] + 2 if frames else 0 :]  # a frame is followed by its line of source
-    texts = (text for line in after if (text := _NODE.sub("", line).strip()) and not _is_no_message(line))
+    remaining = lines[first + 1 :]
+    frames = [number for number, line in enumerate(remaining) if _FRAME.match(line)]
+    body = remaining[frames[-1] + 2 if frames else 0 :]  # a frame is followed by its line of source
+    texts = (text for line in body if (text := _NODE.sub("", line).strip()) and not _is_no_message(line))
     return f"{kind}: {next(texts, _GRAPH_ERROR)}"
 
 
@@ -101,8 +101,8 @@ def _message(lines: Sequence[str]) -> str:
 
 def _position(frames: Sequence[str]) -> str:
     """Return file and line of a syntax error, which the last frame has, in the form of Python's message."""
-    found = [match for line in frames if (match := _POSITION.match(line))]
-    return f" ({found[-1][1]}, line {found[-1][2]})" if found else ""
+    positions = [match for line in frames if (match := _POSITION.match(line))]
+    return f" ({positions[-1][1]}, line {positions[-1][2]})" if positions else ""
 
 
 def _of_group(lines: Sequence[str]) -> str:

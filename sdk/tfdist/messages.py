@@ -30,9 +30,9 @@ def unsupported(value: object, supported: Iterable[str]) -> str:
     """Return the message of a value that is not one of `supported`, with the closest one."""
     options = list(supported)
     better = suggest(value, options)
-    shown = ", ".join(options[:_MAX_SUPPORTED]) + (", ..." if len(options) > _MAX_SUPPORTED else "")
+    listing = ", ".join(options[:_MAX_SUPPORTED]) + (", ..." if len(options) > _MAX_SUPPORTED else "")
     hint = f"; did you mean {better}?" if better else ""
-    return f"Unsupported value: {format_value(value)}: supported values: {shown}{hint}"
+    return f"Unsupported value: {format_value(value)}: supported values: {listing}{hint}"
 
 
 def duplicate(value: str, detail: str) -> str:
@@ -81,8 +81,8 @@ def suggest(word: object, options: Iterable[str]) -> str | None:
     if not isinstance(word, str):
         return None
     lower = {option.lower(): option for option in options}
-    found = difflib.get_close_matches(word[:_MAX_TEXT].lower(), lower, n=1, cutoff=0.65)
-    return lower[found[0]] if found else None
+    matches = difflib.get_close_matches(word[:_MAX_TEXT].lower(), lower, n=1, cutoff=0.65)
+    return lower[matches[0]] if matches else None
 
 
 def join_path(location: Iterable[object]) -> str:

@@ -61,12 +61,12 @@ def _remove(status: dict[str, Any], location: tuple[int | str, ...]) -> None:
 
 def find_condition(status: TFDistJobStatus, kind: ConditionType) -> JobCondition | None:
     """Return the stored condition of a type; None without one."""
-    return next((each for each in status.conditions or () if each.type is kind), None)
+    return next((item for item in status.conditions or () if item.type is kind), None)
 
 
 def root_cause(status: TFDistJobStatus) -> ReplicaFailure | None:
     """Return the last failure that was the root cause of the end of an attempt."""
-    return next((each for each in reversed(status.failures or []) if each.root_cause), None)
+    return next((item for item in reversed(status.failures or []) if item.root_cause), None)
 
 
 def exit_code(status: TFDistJobStatus) -> int:

@@ -31,10 +31,10 @@ def eta_seconds(report: ProgressReport) -> int | None:
 
 def duration(seconds: float) -> str:
     """Return a duration in kubectl's format, rounded to seconds: `45s`, `1m20s`, `3h5m`."""
-    minutes, rest = divmod(round(seconds), _MINUTE)
+    minutes, remainder = divmod(round(seconds), _MINUTE)
     if not minutes:
-        return f"{rest}s"
+        return f"{remainder}s"
     if minutes < _MINUTE:
-        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+        return f"{minutes}m{remainder}s" if remainder else f"{minutes}m"
     hours, minutes = divmod(minutes, _MINUTE)
     return f"{hours}h{minutes}m" if minutes else f"{hours}h"

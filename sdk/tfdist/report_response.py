@@ -57,17 +57,17 @@ class ReportResponse:
         Raises:
             ResponseError: this is no response with status 200 and a plain body within the limit, or it has ended early.
         """
-        searched = max(0, len(self._received) - len(_END_OF_HEAD))
+        offset = max(0, len(self._received) - len(_END_OF_HEAD))
         self._received += segment
         if not self._body_at:
-            self._parse_head(searched)
+            self._parse_head(offset)
         if self._body_at:
             self._parse_body(ended=not segment)
         elif not segment:
             raise ResponseError("the connection ended before the end of the header fields")
 
-    def _parse_head(self, searched: int) -> None:
-        end = self._received.find(_END_OF_HEAD, searched, MAX_HEAD_BYTES)
+    def _parse_head(self, offset: int) -> None:
+        end = self._received.find(_END_OF_HEAD, offset, MAX_HEAD_BYTES)
         line = self._received.find(b"\r\n", 0, MAX_HEAD_BYTES)
         if line >= 0:
             _check_status(bytes(self._received[:line]))
@@ -93,11 +93,11 @@ class ReportResponse:
 
 def _check_status(line: bytes) -> None:
     """Reject every response but 200: of an interim response already the first line."""
-    version, _, rest = line.partition(b" ")
+    version, _, reason = line.partition(b" ")
     if version not in {b"HTTP/1.0", b"HTTP/1.1"}:
         raise ResponseError("not HTTP/1")
-    if rest.split(b" ", 1)[0] != b"200":
-        raise ResponseError(f"status {rest[:40].decode('ascii', 'replace')}")
+    if reason.split(b" ", 1)[0] != b"200":
+        raise ResponseError(f"status {reason[:40].decode('ascii', 'replace')}")
 
 
 def _content_length(head: bytes) -> int | None:

@@ -41,11 +41,11 @@ def exec_error(reason: str, message: str) -> ExecError | None:
         reason: `reason` of the terminated container state.
         message: its message; a program's own termination message never counts.
     """
-    found = _EXEC.search(message) if reason in START_ERRORS else None
-    if found is None:
+    match = _EXEC.search(message) if reason in START_ERRORS else None
+    if match is None:
         return None
     container = re.match(r"init container [^:]+: ", message)
-    return ExecError(f"{container[0] if container else ''}{found[0]}", _remedy(found[1], found[2]))
+    return ExecError(f"{container[0] if container else ''}{match[0]}", _remedy(match[1], match[2]))
 
 
 def _remedy(quoted: str, error: str) -> str:

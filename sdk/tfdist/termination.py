@@ -18,5 +18,5 @@ def termination_message(text: str) -> TerminationMessage | None:
 
 def termination_summary(text: str) -> str:
     """Return in one line why a program ended: the message of the contract's JSON, or the cause in any other text."""
-    parsed = termination_message(text)
-    return parsed.message if parsed else cause_in(text)
+    message = termination_message(text)
+    return message.message if message else cause_in(text)

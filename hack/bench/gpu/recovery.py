@@ -36,14 +36,14 @@ def run(folder: Path, device: str, kills: int) -> list[Row]:
     launchers.start(0)
     try:
         trains(launchers, 0, beyond=100)
-        before = used(launchers, device)
+        memory_before = used(launchers, device)
         for number in range(kills):
             begun = time.monotonic()
             os.kill(program_of(launchers, 0), signal.SIGKILL)
             trains(launchers, number + 1)
             samples.add({"seconds": time.monotonic() - begun})
             trains(launchers, number + 1, beyond=100)
-        added = used(launchers, device) - before
+        memory_added = used(launchers, device) - memory_before
     finally:
         launchers.stop()
     title = f"kill -9 of a worker on a {device}, in place"
@@ -51,7 +51,12 @@ def run(folder: Path, device: str, kills: int) -> list[Row]:
     return [
         Row(f"{title}: until the next step", seconds, None, "s", THREE_SECONDS, f"{spread} s of {kills}"),
         Row(
-            f"{title}: memory in use that {kills} kills have added", added, None, "MiB", NOTHING, f"{before:.0f} before"
+            f"{title}: memory in use that {kills} kills have added",
+            memory_added,
+            None,
+            "MiB",
+            NOTHING,
+            f"{memory_before:.0f} before",
         ),
     ]
 

@@ -59,12 +59,12 @@ def measured(part: str, options: argparse.Namespace, folder: Path) -> list[Row]:
         return recovery.run(folder / part, options.device, 2 if options.small else 10)
     title, pixels, batch = NETWORK[options.small]
     trace = (folder if options.small else TRACES) / part
-    chosen = contest.Contest(
+    selected = contest.Contest(
         "resnet50", pixels, batch, device=options.device, rounds=options.rounds, seconds=options.seconds,
         trace=str(trace), **CONTESTS[part],
     )  # fmt: skip
     text = f"train: {title}, {pixels} pixels, batch {batch}, {part}, one {options.device}"
-    row = contest.run(chosen, text, {"CUDA_VISIBLE_DEVICES": "-1"} if options.device == "CPU" else {})
+    row = contest.run(selected, text, {"CUDA_VISIBLE_DEVICES": "-1"} if options.device == "CPU" else {})
     if not any(trace.rglob("*.xplane.pb")):
         raise RuntimeError(f"{trace}: the profiler has written no trace")
     return [row]
@@ -75,8 +75,8 @@ def listed_gpus() -> list[str]:
     if shutil.which("nvidia-smi") is None:
         return []
     command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    return found.stdout.splitlines() if found.returncode == 0 else []
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    return completed.stdout.splitlines() if completed.returncode == 0 else []
 
 
 def _store(output: Path, part: str, results: dict[str, Any]) -> None:

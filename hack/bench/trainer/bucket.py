@@ -31,20 +31,20 @@ def run(folder: Path) -> list[Row]:
     with object_server("s3", folder / "server") as server:
         for path in local.iterdir():
             server.put(f"records/{path.name}", path.read_bytes())
-        read = {epochs: _megabytes(server, epochs) for epochs in (1, 2)}
+        megabytes = {epochs: _megabytes(server, epochs) for epochs in (1, 2)}
     title = f"data: bytes from a bucket, {RECORDS:,} records in TFRecord files"
     names = {1: "one epoch", 2: "two epochs"}
-    return [Row(f"{title}, {names[count]}", each, size, "MB", ONCE) for count, each in read.items()]
+    return [Row(f"{title}, {names[count]}", size_read, size, "MB", ONCE) for count, size_read in megabytes.items()]
 
 
 def _megabytes(server: ObjectServer, epochs: int) -> float:
     """Return what a process without local copies reads in so many epochs."""
-    with proxy(server.url.replace("http", "tcp")) as between, tempfile.TemporaryDirectory() as copies:
-        address = between.address.replace("https", "http")
+    with proxy(server.url.replace("http", "tcp")) as proxy_server, tempfile.TemporaryDirectory() as copies:
+        address = proxy_server.address.replace("https", "http")
         variables = environ() | dict(server.environment(address)) | {"TFDIST_DATA_CACHE": copies}
         command = [sys.executable, "-m", "bench.trainer.bucket", server.address("records"), str(epochs)]
         subprocess.run(command, env=os.environ | variables, check=True)
-        return between.forwarded_bytes / 1e6
+        return proxy_server.forwarded_bytes / 1e6
 
 
 def main(folder: str, epochs: int) -> None:

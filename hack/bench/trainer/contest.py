@@ -126,12 +126,12 @@ def main(contest: Contest) -> None:
     steps = {name: warm(gang, turn, contest.seconds) for name, turn in turns.items()}
     speeds = []
     for number in range(contest.rounds):
-        found = {}
+        results = {}
         for name in turns if number % 2 else reversed(turns):
-            started = time.monotonic()
-            taken = turns[name](steps[name])
-            found[name] = taken * contest.batch / (time.monotonic() - started)
-        speeds.append((found["ours"], found["fit"]))
+            start = time.monotonic()
+            duration = turns[name](steps[name])
+            results[name] = duration * contest.batch / (time.monotonic() - start)
+        speeds.append((results["ours"], results["fit"]))
     if contest.trace is not None:
         traced(Path(contest.trace), lambda: turns["ours"](steps["ours"]))
     print(json.dumps(speeds), flush=True)
@@ -142,9 +142,9 @@ def check_device(kind: str) -> None:
     """Check that this process computes on a device of the kind."""
     import tensorflow as tf  # noqa: PLC0415  as above
 
-    found = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
-    if found != kind:
-        raise RuntimeError(f"this process computes on the {found}, and was to be measured on a {kind}")
+    device = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+    if device != kind:
+        raise RuntimeError(f"this process computes on the {device}, and was to be measured on a {kind}")
 
 
 def traced(folder: Path, turn: Any) -> None:

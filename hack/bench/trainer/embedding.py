@@ -32,20 +32,28 @@ Cluster = dict[str, list[str]]
 
 def run(folder: Path) -> list[Row]:
     """Return the bytes of a step, without and with a share of the checkpoint at the end of training."""
-    rows = _exchanged(folder / "rows", {"steps": STEPS}) / STEPS
-    saved = _exchanged(folder / "saved", {"steps": STEPS}, checkpoint=True) / STEPS
-    whole = {"steps": STEPS_OF_WHOLE_TABLES, "wholeTable": True}
-    tables = _exchanged(folder / "tables", whole) / STEPS_OF_WHOLE_TABLES
+    rows = _exchanged_bytes(folder / "rows", {"steps": STEPS}) / STEPS
+    bytes_per_save = _exchanged_bytes(folder / "saved", {"steps": STEPS}, checkpoint=True) / STEPS
+    whole_table_config = {"steps": STEPS_OF_WHOLE_TABLES, "wholeTable": True}
+    tables = _exchanged_bytes(folder / "tables", whole_table_config) / STEPS_OF_WHOLE_TABLES
     title = f"embedding of {ROWS:,} rows of 16 numbers: traffic of a step of {BATCH} examples with the parameter server"
     note = f"{STEPS} steps, from the start to the end of the job; whole tables: {STEPS_OF_WHOLE_TABLES} steps"
-    with_checkpoint = f"a checkpoint of {(saved - rows) * STEPS / 1e6:.0f} MB after {STEPS} steps, added to both"
+    with_checkpoint = (
+        f"a checkpoint of {(bytes_per_save - rows) * STEPS / 1e6:.0f} MB after {STEPS} steps, added to both"
+    )
     return [
         Row(title, rows / 1e6, tables / 1e6, "MB", ONE_PERCENT, note),
-        Row(f"{title}, with a checkpoint", saved / 1e6, (tables + saved - rows) / 1e6, "MB", note=with_checkpoint),
+        Row(
+            f"{title}, with a checkpoint",
+            bytes_per_save / 1e6,
+            (tables + bytes_per_save - rows) / 1e6,
+            "MB",
+            note=with_checkpoint,
+        ),
     ]
 
 
-def _exchanged(folder: Path, config: dict[str, Any], *, checkpoint: bool = False) -> int:
+def _exchanged_bytes(folder: Path, config: dict[str, Any], *, checkpoint: bool = False) -> int:
     """Return the bytes that chief, worker and parameter server have exchanged in a whole job."""
     folder.mkdir(parents=True)
     chief, worker, server = (f"127.0.0.1:{port}" for port in free_ports(3))
@@ -66,13 +74,13 @@ def _exchanged(folder: Path, config: dict[str, Any], *, checkpoint: bool = False
         # A proxy needs a server that listens.
         wait_for("worker and parameter server", lambda: is_listening(worker) and is_listening(server))
         proxies = [stack.enter_context(proxy(f"tcp://{address}")) for address in (worker, server)]
-        counted = [between.address.removeprefix("https://") for between in proxies]
+        addresses = [proxy_server.address.removeprefix("https://") for proxy_server in proxies]
         # The others learn the addresses from the chief.
-        leading = cluster | {"worker": counted[:1], "ps": counted[1:]}
+        leading = cluster | {"worker": addresses[:1], "ps": addresses[1:]}
         process = stack.enter_context(_process(folder, "chief", leading, job))
         if process.wait(TIMEOUT_SECONDS):
             raise RuntimeError(f"exit code {process.returncode}: {(folder / 'chief').read_text()}")
-        return sum(between.forwarded_bytes for between in proxies)
+        return sum(proxy_server.forwarded_bytes for proxy_server in proxies)
 
 
 @contextmanager

@@ -35,19 +35,19 @@ def run(config: dict[str, Any], folder: Path) -> list[Row]:
     if len(cores) < 2:  # noqa: PLR2004  one for each
         return []
     data = config["data"]["train"]
-    whole = config | {"data": {"train": data, "eval": data}, "steps": 10**9}
+    full_config = config | {"data": {"train": data, "eval": data}, "steps": 10**9}
     checkpoint = {"directory": str(folder / "checkpoints"), "everySeconds": 1, "keep": 3}
     evaluator = {"role": "evaluator", "task": "Evaluate", "evaluation": {"mode": "Continuous"}}
     command = ["-m", "tfdist_trainer"]
-    training = ProcessGroup(1, whole, folder / "training", command, {"checkpoint": checkpoint})
+    training = ProcessGroup(1, full_config, folder / "training", command, {"checkpoint": checkpoint})
     with (
         training,
-        ProcessGroup(1, whole, folder / "evaluator", command, {"checkpoint": checkpoint, **evaluator}) as scoring,
+        ProcessGroup(1, full_config, folder / "evaluator", command, {"checkpoint": checkpoint, **evaluator}) as scoring,
     ):
         os.sched_setaffinity(training.pids[0], {cores[0]})
         os.sched_setaffinity(scoring.pids[0], {cores[1]})
-        _until(scoring, lambda report: report.evaluation is not None)
-        command = [sys.executable, "-m", "bench.trainer.foreign", json.dumps(whole)]
+        _wait_for_report(scoring, lambda report: report.evaluation is not None)
+        command = [sys.executable, "-m", "bench.trainer.foreign", json.dumps(full_config)]
         with subprocess.Popen(command, env=environ(), stdout=subprocess.PIPE) as foreign:
             os.sched_setaffinity(foreign.pid, {cores[1]})
             others = {"evaluator": scoring.pids[0], "foreign": foreign.pid}
@@ -70,25 +70,25 @@ def _turns(training: ProcessGroup, others: Mapping[str, int], results: Path) -> 
     Each kind of turn has the process of its name in `others` run, and no other of them.
     """
     samples = Samples()
-    first = _scored(results)
+    first = _count_scored(results)
     for number in range(ROUNDS):
-        found = {}
+        results_by_name = {}
         for kind in KINDS if number % 2 else reversed(KINDS):
             for name, pid in others.items():
                 os.kill(pid, signal.SIGCONT if name == kind else signal.SIGSTOP)
-            found[kind] = _milliseconds(training)
-        samples.add(found)
-    return samples, _scored(results) - first
+            results_by_name[kind] = _milliseconds(training)
+        samples.add(results_by_name)
+    return samples, _count_scored(results) - first
 
 
 def _milliseconds(training: ProcessGroup) -> float:
     """Return the milliseconds of a step over the next seconds."""
-    before = _until(training, lambda report: bool(report.step))
-    began = _until(training, lambda report: (report.step or 0) > (before.step or 0))
+    first_report = _wait_for_report(training, lambda report: bool(report.step))
+    began = _wait_for_report(training, lambda report: (report.step or 0) > (first_report.step or 0))
     time.sleep(SECONDS)
-    ended = _until(training, lambda report: (report.step or 0) > (began.step or 0))
-    seconds = (_moment(ended) - _moment(began)).total_seconds()
-    return 1000 * seconds / ((ended.step or 0) - (began.step or 0))
+    last_report = _wait_for_report(training, lambda report: (report.step or 0) > (began.step or 0))
+    seconds = (_moment(last_report) - _moment(began)).total_seconds()
+    return 1000 * seconds / ((last_report.step or 0) - (began.step or 0))
 
 
 def _moment(report: ProgressReport) -> datetime:
@@ -97,11 +97,11 @@ def _moment(report: ProgressReport) -> datetime:
     return datetime.fromisoformat(report.step_at)
 
 
-def _scored(results: Path) -> int:
+def _count_scored(results: Path) -> int:
     return sum(path.stem.isdecimal() for path in results.glob("*.json"))
 
 
-def _until(gang: ProcessGroup, wanted: Callable[[ProgressReport], bool]) -> ProgressReport:
+def _wait_for_report(gang: ProcessGroup, condition: Callable[[ProgressReport], bool]) -> ProgressReport:
     """Return the first report that is as `wanted`.
 
     Raises:
@@ -110,7 +110,7 @@ def _until(gang: ProcessGroup, wanted: Callable[[ProgressReport], bool]) -> Prog
     deadline = time.monotonic() + UNTIL_SECONDS
     while time.monotonic() < deadline:
         report = gang.progress(0)
-        if report is not None and wanted(report):
+        if report is not None and condition(report):
             return report
         time.sleep(0.05)
     raise TimeoutError(f"no such report: {gang.output(0)}")

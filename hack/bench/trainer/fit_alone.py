@@ -30,8 +30,8 @@ def run(data: str) -> list[Row]:
 
 def _microseconds(kind: str, data: str) -> float:
     command = [sys.executable, "-m", "bench.trainer.fit_alone", kind, data]
-    done = subprocess.run(command, env=environ(), stdout=subprocess.PIPE, text=True, check=True)
-    return float(done.stdout.splitlines()[-1])
+    completed = subprocess.run(command, env=environ(), stdout=subprocess.PIPE, text=True, check=True)
+    return float(completed.stdout.splitlines()[-1])
 
 
 def main(kind: str, data: str) -> None:

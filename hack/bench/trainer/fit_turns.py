@@ -31,10 +31,10 @@ TWENTY_PERCENT: Final = Target(ratio=1.2, text="<= 20 % more")
 def run(config: dict[str, Any], folder: Path) -> list[Row]:
     """Return the time of an example by `fit`, on arrays and on a data set of single examples."""
     samples = Samples()
-    with contextlib.ExitStack() as started:
+    with contextlib.ExitStack() as stack:
         gangs = {}
         for name in CONTESTANTS:
-            gangs[name] = started.enter_context(Contestant(name, config, folder / name))
+            gangs[name] = stack.enter_context(Contestant(name, config, folder / name))
             gangs[name].speed(WARM_EPOCHS)
         for number in range(ROUNDS):
             order = CONTESTANTS if number % 2 else reversed(CONTESTANTS)
@@ -52,18 +52,18 @@ def run(config: dict[str, Any], folder: Path) -> list[Row]:
 def loops(model: str, title: str, processes: int, config: dict[str, Any], folder: Path) -> Row:
     """Return the time of an example of a model of `MODELS` by `fit`, compared with the trainer's own loop."""
     samples = Samples()
-    with contextlib.ExitStack() as started:
+    with contextlib.ExitStack() as stack:
         gangs = {}
         for name in ("own", "fit"):
-            gangs[name] = started.enter_context(
+            gangs[name] = stack.enter_context(
                 Contestant(f"{name} of arrays", config, folder / name, processes, MODELS[model])
             )
             gangs[name].speed(WARM_EPOCHS)
         for number in range(ROUNDS):
             order = ("own", "fit") if number % 2 else ("fit", "own")
             samples.add({name: 1e6 / gangs[name].speed(1) for name in order})
-    which = f"fit: {title}, {processes} process{'es' if processes > 1 else ''}, arrays"
-    return _row(f"{which}: compared with the trainer's own loop on the same", samples, "fit", "own", NO_TARGET)
+    label = f"fit: {title}, {processes} process{'es' if processes > 1 else ''}, arrays"
+    return _row(f"{label}: compared with the trainer's own loop on the same", samples, "fit", "own", NO_TARGET)
 
 
 def _row(title: str, samples: Samples, ours: str, peer: str, target: Target) -> Row:

@@ -45,11 +45,11 @@ def main(folder: Path) -> None:
     """Write the images, and print the images per second of both pipelines in each round."""
     _write(folder)
     iterators = {"ours": _ours(folder), "plain": _plain(folder)}
-    found = []
+    speeds = []
     for number in range(1 + ROUNDS):
         names = list(iterators) if number % 2 else reversed(list(iterators))
-        found.append({name: _speed(iterators[name]) for name in names})
-    print(json.dumps(found[1:]), flush=True)  # the first round loads TensorFlow's kernels, and tunes
+        speeds.append({name: _speed(iterators[name]) for name in names})
+    print(json.dumps(speeds[1:]), flush=True)  # the first round loads TensorFlow's kernels, and tunes
 
 
 def _speed(make: Any) -> float:

@@ -36,27 +36,27 @@ Turn = Callable[[int], int]
 
 def main() -> None:
     """Measure, print and exit."""
-    wanted = json.loads(sys.argv[1])
+    arguments = json.loads(sys.argv[1])
     member = environment.read_member(os.environ)
     settings = runtime.read(member.job.runtime)
     gang = join(member, settings)
     context = _context(gang, settings, None)
     turns: dict[str, Turn] = {"ours": _ours(context), "plain": _plain(context)}
-    if wanted["reporting"]:
-        turns["reporting"] = _reporting(gang, settings, wanted["folder"])
-    steps = {name: warm(gang, turn, wanted["seconds"]) for name, turn in turns.items()}
+    if arguments["reporting"]:
+        turns["reporting"] = _reporting(gang, settings, arguments["folder"])
+    steps = {name: warm(gang, turn, arguments["seconds"]) for name, turn in turns.items()}
     batch = batch_size(context.config, gang.replicas) * gang.replicas
-    found: dict[str, list[float]] = {name: [] for name in turns}
-    for number in range(wanted["rounds"]):
+    durations: dict[str, list[float]] = {name: [] for name in turns}
+    for number in range(arguments["rounds"]):
         order = list(turns) if number % 2 else list(reversed(turns))
         for name in order:
             gang.all_reduce_sum([0.0])
-            started = time.monotonic()
-            taken = turns[name](steps[name])
-            found[name].append(taken * batch / (time.monotonic() - started))
+            start = time.monotonic()
+            duration = turns[name](steps[name])
+            durations[name].append(duration * batch / (time.monotonic() - start))
     gang.all_reduce_sum([0.0])
     if member.is_chief:
-        print(json.dumps(found), flush=True)
+        print(json.dumps(durations), flush=True)
     time.sleep(1)  # the other may still be ending the last exchange
     os._exit(0)
 
@@ -122,15 +122,15 @@ def _reporting(gang: ReplicaGroup, settings: Any, folder: str) -> Turn:
 
 def warm(gang: ReplicaGroup, turn: Turn, seconds: float) -> int:
     """Return how many steps `seconds` have, after tracing, once executions have their final number of steps."""
-    wanted, speeds = 1, [0.0]
+    steps, speeds = 1, [0.0]
     while True:
-        started = time.monotonic()
-        taken = turn(wanted)
-        took = gang.broadcast_from_chief(time.monotonic() - started)
-        speeds.append(taken / took)
+        start = time.monotonic()
+        duration = turn(steps)
+        took = gang.broadcast_from_chief(time.monotonic() - start)
+        speeds.append(duration / took)
         if took >= FULL_EXECUTION_SECONDS and len(speeds) > 4:  # noqa: PLR2004  the first trace and warm up
             return max(1, round(speeds[-1] * seconds))
-        wanted = min(8 * taken, max(1, round(speeds[-1] * FULL_EXECUTION_SECONDS * 1.2)), 20 * STEPS_PER_EXECUTION)
+        steps = min(8 * duration, max(1, round(speeds[-1] * FULL_EXECUTION_SECONDS * 1.2)), 20 * STEPS_PER_EXECUTION)
 
 
 if __name__ == "__main__":

@@ -45,8 +45,8 @@ class PlainLoop:
 
     def run(self, steps: int) -> None:
         """Take `steps` steps."""
-        for done in range(0, steps, STEPS_PER_EXECUTION):
-            loss, _ = self._graph(self._iterator, tf.constant(min(STEPS_PER_EXECUTION, steps - done)))
+        for completed_steps in range(0, steps, STEPS_PER_EXECUTION):
+            loss, _ = self._graph(self._iterator, tf.constant(min(STEPS_PER_EXECUTION, steps - completed_steps)))
             float(loss)
 
     def _execute(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -71,5 +71,5 @@ class PlainLoop:
             parts = tf.split(flat, [gradient.shape.num_elements() for gradient in gradients])
             gradients = [tf.reshape(part, gradient.shape) for part, gradient in zip(parts, gradients, strict=True)]
         self._optimizer.apply(gradients, variables)
-        right = tf.equal(tf.argmax(logits, axis=-1), labels)
-        return loss, tf.reduce_sum(tf.cast(right, tf.float32))
+        correct = tf.equal(tf.argmax(logits, axis=-1), labels)
+        return loss, tf.reduce_sum(tf.cast(correct, tf.float32))

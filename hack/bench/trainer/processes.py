@@ -120,5 +120,5 @@ def environ() -> dict[str, str]:
 def reported(module: str, *arguments: str, more: Mapping[str, str] = _NOTHING, timeout: float | None = None) -> Any:
     """Return the JSON that `python -m module *arguments` prints last; `more` is added to its environment."""
     command, variables = [sys.executable, "-m", module, *arguments], environ() | dict(more)
-    done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=True, timeout=timeout)
-    return json.loads(done.stdout.splitlines()[-1])
+    completed = subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=True, timeout=timeout)
+    return json.loads(completed.stdout.splitlines()[-1])

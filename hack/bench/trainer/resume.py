@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
 
     write_records(folder, RECORDS)
     pipeline = opened(str(folder))
-    found = []
+    seconds = []
     for number in range(1 + ROUNDS):
         figures = {}
         for place in PLACES if number % 2 else reversed(PLACES):
@@ -54,8 +54,8 @@ def main(folder: Path) -> None:
             began = time.monotonic()
             next(pipeline.iterator(1, range(1), cursor))
             figures[str(place)] = time.monotonic() - began
-        found.append(figures)
-    print(json.dumps(found[1:]), flush=True)  # the first round loads TensorFlow's kernels
+        seconds.append(figures)
+    print(json.dumps(seconds[1:]), flush=True)  # the first round loads TensorFlow's kernels
 
 
 def write_records(folder: Path, count: int) -> None:

@@ -1,4 +1,4 @@
-"""The command: measures what is asked for, and leaves table and files."""
+"""The command: runs the selected measurements, and writes the table and files."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ EXAMPLES: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model, with what it needs of the configuration."""
+    """A model, with the part of the configuration that it needs."""
 
     title: str
     config: dict[str, Any]
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="tfdist-bench-") as name:
         base = _data(Path(name))
-        _store(options, report.TRAINER, lambda: _measured(options, base, Path(name)))
+        _store(options, report.TRAINER, lambda: _measure(options, base, Path(name)))
         if networks := [name for name in NETWORKS if name in options.only]:
             _store(options, report.NETWORKS, lambda: _networks(networks, options))
         if names := [name for name in INPUT if name in options.only]:
@@ -94,12 +94,12 @@ def _data(folder: Path) -> dict[str, Any]:
     return {"data": {"train": str(data)}}
 
 
-def _measured(options: argparse.Namespace, base: dict[str, Any], folder: Path) -> list[Row]:
+def _measure(options: argparse.Namespace, base: dict[str, Any], folder: Path) -> list[Row]:
     rows: list[Row] = []
     for name in (name for name in MODELS if name in options.only):
         for size in options.processes:
             with console.step(f"{name}, {size} processes"):
-                rows += _compared(MODELS[name], size, base, folder / f"{name}-{size}", options)
+                rows += _compare(MODELS[name], size, base, folder / f"{name}-{size}", options)
     if "saving" in options.only:
         with console.step("saving"):
             rows += saving.run(folder / "saving")
@@ -121,11 +121,11 @@ def _input(names: Sequence[str], folder: Path) -> list[Row]:
 def _networks(names: Sequence[str], options: argparse.Namespace) -> list[Row]:
     rows = []
     for name in names:
-        title, chosen = NETWORKS[name]
+        title, network = NETWORKS[name]
         with console.step(name):
-            chosen = replace(chosen, rounds=options.rounds, seconds=options.seconds)
+            network = replace(network, rounds=options.rounds, seconds=options.seconds)
             text = f"train: {title}, 1 process: compared with fit of Keras"
-            rows.append(contest.run(chosen, text, {"CUDA_VISIBLE_DEVICES": "-1"}))
+            rows.append(contest.run(network, text, {"CUDA_VISIBLE_DEVICES": "-1"}))
     return rows
 
 
@@ -149,21 +149,21 @@ def _embedding(folder: Path) -> list[Row]:
         return embedding.run(folder / "embedding")
 
 
-def _compared(model: Model, size: int, base: dict[str, Any], folder: Path, options: argparse.Namespace) -> list[Row]:
+def _compare(model: Model, size: int, base: dict[str, Any], folder: Path, options: argparse.Namespace) -> list[Row]:
     """Return ours and the plain loop; for the smallest model also what reporting costs."""
     reporting = size == 1 and model is MODELS["mlp"]
-    wanted = {
+    settings = {
         "rounds": options.rounds,
         "seconds": options.seconds,
         "reporting": reporting,
         "folder": str(folder / "checkpoints"),
     }
     config = base | model.config | {"steps": 10**9}
-    with ProcessGroup(size, config, folder, ["-m", "bench.trainer.member", json.dumps(wanted)]) as gang:
+    with ProcessGroup(size, config, folder, ["-m", "bench.trainer.member", json.dumps(settings)]) as gang:
         gang.wait()
-        found = json.loads(gang.output(0).splitlines()[-1])
+        durations = json.loads(gang.output(0).splitlines()[-1])
     samples = Samples()
-    for name, speeds in found.items():
+    for name, speeds in durations.items():
         for speed in speeds:
             samples.add({name: 1e6 / speed, f"{name} speed": speed})
     title = f"train: {model.title}, {size} process{'es' if size > 1 else ''}"

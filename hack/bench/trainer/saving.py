@@ -36,23 +36,23 @@ def run(folder: Path) -> list[Row]:
     settings = environ() | {"TFDIST_JOB": json.dumps(job | {"replicas": {"worker": 1}, "checkpoint": checkpoint})}
     settings |= {"TFDIST_REPORT_PORT": "0"}
     command = [sys.executable, "-m", "bench.trainer.saving"]
-    done = subprocess.run(
+    completed = subprocess.run(
         command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
     )
-    ends = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("[")))
-    saves = [(int(step), int(millis) / 1000, float(write)) for step, millis, write in _SAVED.findall(done.stdout)]
+    ends = json.loads(next(line for line in completed.stdout.splitlines() if line.startswith("[")))
+    saves = [(int(step), int(millis) / 1000, float(write)) for step, millis, write in _SAVED.findall(completed.stdout)]
     return [_row(np.diff(ends), [save for save in saves if save[0] < len(ends)][:SAVES])]  # the last follows training
 
 
 def _row(seconds: Any, saves: list[tuple[int, float, float]]) -> Row:
     """Return the row of steps that took `seconds`, from the second on, and of the saves in between."""
-    steps = {number: float(each) for number, each in enumerate(seconds, start=2)}
+    steps = {number: float(duration) for number, duration in enumerate(seconds, start=2)}
     usual = float(np.median([steps[step] for first, *_ in saves for step in (first - 1, first) if step > BEFORE]))
     blocked = [references + max(0.0, steps[first + 1] - usual) for first, references, _ in saves]
     overlapped = [sum(steps[step] - usual for step in range(first + 1, first + EVERY - 1)) for first, *_ in saves]
     note = (
         f"a step takes {usual:.2f} s; all steps during the write take {np.median(overlapped):.2f} s more; "
-        f"references {max(each for _, each, _ in saves) * 1000:.0f} ms; {len(saves)} checkpoints of 1.02 GB"
+        f"references {max(references for _, references, _ in saves) * 1000:.0f} ms; {len(saves)} checkpoints of 1.02 GB"
     )
     title = "fit: what the step after a checkpoint of 1 GB takes longer, compared with the write in the background"
     return Row(title, float(np.median(blocked)), float(np.median([write for *_, write in saves])), "s", LIMIT, note)

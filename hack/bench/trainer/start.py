@@ -38,5 +38,5 @@ def _parts(began: datetime, log: str) -> dict[str, float]:
     """Return the seconds that each part took, and all together."""
     at = {name: datetime.fromisoformat(time) for time, name in reversed(_LINE.findall(log))}
     times = [began, *(at[name] for name in PARTS)]
-    parts = [(after - before).total_seconds() for before, after in itertools.pairwise(times)]
+    parts = [(end - start).total_seconds() for start, end in itertools.pairwise(times)]
     return dict(zip(PARTS, parts, strict=True)) | {"all": sum(parts)}

@@ -32,12 +32,12 @@ class TurnTaker(Reporter):
 
     def turn(self, steps: int) -> int:
         """Have the loop take at least `steps` steps, to the end of an execution, and return how many it took."""
-        before = self.current.step or 0
-        self._until = before + steps
+        step_before = self.current.step or 0
+        self._until = step_before + steps
         self._done.clear()
         self._go.set()
         self._done.wait()
-        return (self.current.step or 0) - before
+        return (self.current.step or 0) - step_before
 
     def start(self, train: Callable[[], None]) -> None:
         """Start the loop in a thread, to its first step."""

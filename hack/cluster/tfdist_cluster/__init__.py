@@ -11,6 +11,6 @@ Layers, lower ones know nothing of higher ones:
 - `engine`, `kind`, `control_plane`, `load`: what runs;
 - `up`, `status`, `cli`: commands.
 
-What runs has one folder for each clone, what is built one for each user (`paths.State`); both may be deleted when
-nothing runs.
+Each clone has a folder for running processes, and each user one for build outputs (`paths.State`); both may be deleted
+when nothing runs.
 """

@@ -1,4 +1,4 @@
-"""The command line: what each command is called and which function it runs."""
+"""The command line: the commands and the functions that they run."""
 
 import argparse
 import sys
@@ -52,10 +52,10 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("control-plane", help="a control plane of plain processes, for integration tests")
     command.add_argument("action", choices=("up", "down", "status"))
     command.add_argument("--kwok-nodes", type=int, default=0, metavar="N", help="also run kwok with N large fake nodes")
-    command.add_argument("--kubelet-less", action="store_true", default=True, help="no kubelet (the only way so far)")
+    command.add_argument("--kubelet-less", action="store_true", default=True, help="no kubelet (the only mode so far)")
     command.set_defaults(run=_control_plane)
 
-    command = commands.add_parser("engine", help="make a Docker engine answer")
+    command = commands.add_parser("engine", help="install and start a Docker engine if none responds")
     command.set_defaults(run=_engine)
 
     command = commands.add_parser("tools", help="build programs such as kubectl, kind, helm, kwok")
@@ -88,8 +88,8 @@ def _build(state: State, options: argparse.Namespace) -> None:
 
 def _engine(state: State, _: argparse.Namespace) -> None:
     engine.ensure(state)
-    whose = "started by this tool" if engine.ours(state) else "the machine's own"
-    console.info(f"a Docker engine answers ({whose})")
+    origin = "started by this tool" if engine.ours(state) else "the machine's own"
+    console.info(f"a Docker engine answers ({origin})")
 
 
 def _tools(state: State, options: argparse.Namespace) -> None:

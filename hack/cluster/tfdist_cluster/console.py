@@ -1,4 +1,4 @@
-"""What a person sees while they wait: one line when a step begins, a sign of life, one line when it ends.
+"""Progress output: one line when a step begins, a heartbeat while it runs, and one line when it ends.
 
 Lines go to standard error, so that commands such as `kubeconfig` can be used in shell substitutions. Steps may
 run in several threads; a line is written at once and never mixed with another.
@@ -17,7 +17,7 @@ _writing = threading.Lock()
 
 
 def info(text: str) -> None:
-    """Print a line for people."""
+    """Print a line to standard error."""
     with _writing:
         print(text, file=sys.stderr, flush=True)
 
@@ -32,31 +32,31 @@ def step(title: str, *, expected_seconds: float = 0, detail: Callable[[], str] =
     """Announce a step, show its progress, and report how long it took.
 
     Args:
-        title: what is done, starting with a verb.
+        title: the step, starting with a verb.
         expected_seconds: approximate duration on two cores in seconds; shown for steps of more than ten seconds.
-        detail: called for every sign of life; a short text such as "812 packages".
+        detail: called for every heartbeat; returns a short text such as "812 packages".
     """
     about = f" (about {_duration(expected_seconds)})" if expected_seconds > LONG_SECONDS else ""
     info(f"==> {title}{about}")
-    started = time.monotonic()
-    done = threading.Event()
+    start = time.monotonic()
+    finished = threading.Event()
 
-    def beat() -> None:
-        while not done.wait(HEARTBEAT_SECONDS):
+    def report_progress() -> None:
+        while not finished.wait(HEARTBEAT_SECONDS):
             extra = detail()
-            info(f"... {title}: {_duration(time.monotonic() - started)}" + (f", {extra}" if extra else ""))
+            info(f"... {title}: {_duration(time.monotonic() - start)}" + (f", {extra}" if extra else ""))
 
-    beating = threading.Thread(target=beat, daemon=True)
-    beating.start()
+    heartbeat = threading.Thread(target=report_progress, daemon=True)
+    heartbeat.start()
     try:
         yield
     except BaseException:
-        info(f"!!! {title}: failed after {_duration(time.monotonic() - started)}")
+        info(f"!!! {title}: failed after {_duration(time.monotonic() - start)}")
         raise
     finally:
-        done.set()
-        beating.join()
-    info(f"    {title}: {_duration(time.monotonic() - started)}")
+        finished.set()
+        heartbeat.join()
+    info(f"    {title}: {_duration(time.monotonic() - start)}")
 
 
 def _duration(seconds: float) -> str:

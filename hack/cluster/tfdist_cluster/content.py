@@ -1,7 +1,7 @@
 """Caching by content: an output is current exactly if the key stored next to it equals the hash of its inputs.
 
-An output is made under a temporary name, renamed, and only then is its key written; a build that is killed at any
-point leaves an output without the key that vouches for it. Entries of the user's cache have the key in their name.
+An output is written under a temporary name and renamed before its key is written, so a build that is killed leaves no
+output with a current key. Entries of the user's cache have the key in their name.
 """
 
 import hashlib
@@ -24,22 +24,22 @@ def digest(*parts: object) -> str:
 
 def files_digest(roots: Iterable[Path]) -> str:
     """Hash names and contents of files and of all files below folders, apart from Python's caches and Go's tests."""
-    hashed = hashlib.sha256()
+    hasher = hashlib.sha256()
     for root in roots:
         files = sorted(root.rglob("*")) if root.is_dir() else [root]
         for file in files:
             if not file.is_file() or IGNORED & set(file.parts) or file.name.endswith("_test.go"):
                 continue
             name = file.relative_to(root) if root.is_dir() else Path(file.name)
-            hashed.update(f"{name}\0{file.stat().st_size}\0".encode())
-            hashed.update(file.read_bytes())
-    return hashed.hexdigest()
+            hasher.update(f"{name}\0{file.stat().st_size}\0".encode())
+            hasher.update(file.read_bytes())
+    return hasher.hexdigest()
 
 
 def file_digest(path: Path) -> str:
-    """Hash one file, however large."""
-    with path.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    """Hash one file without reading it into memory as a whole."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def key_file(output: Path) -> Path:
@@ -49,12 +49,12 @@ def key_file(output: Path) -> Path:
 
 def is_current(output: Path, key: str) -> bool:
     """Return whether the output exists, is complete, and was made from these inputs."""
-    stored = key_file(output)
-    return output.exists() and stored.is_file() and stored.read_text().strip() == key
+    key_path = key_file(output)
+    return output.exists() and key_path.is_file() and key_path.read_text().strip() == key
 
 
 def publish(output: Path, key: str, make: Callable[[Path], None]) -> None:
-    """Make an output under a temporary name, then put it in its place; does nothing if it is current.
+    """Make an output under a temporary name, then rename it; does nothing if the output is current.
 
     Args:
         output: file or folder.

@@ -36,13 +36,13 @@ class Ports:
 
     @classmethod
     def free(cls) -> "Ports":
-        """Choose ports that nothing listens on; all are held until the last is known, so they differ."""
+        """Choose free ports; every socket stays open until the last port is allocated, so the ports differ."""
         sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(5)]
         try:
-            return cls(*(opened.getsockname()[1] for opened in sockets))
+            return cls(*(listener.getsockname()[1] for listener in sockets))
         finally:
-            for opened in sockets:
-                opened.close()
+            for listener in sockets:
+                listener.close()
 
 
 def up(state: State, fake_nodes: int) -> Path:
@@ -67,7 +67,7 @@ def down(state: State) -> None:
     """Stop every process of the control plane and remove its data."""
     with lock.exclusive(state.root / "control-plane.lock"):
         for name in reversed((*SERVERS, FAKE)):
-            # Data goes anyway; only the API server delays its end, by seconds.
+            # The data is deleted below; only the API server takes seconds to shut down.
             process.stop(_pid_file(state, name), grace_seconds=3)
         content.remove(state.control_plane)
 
@@ -78,7 +78,7 @@ def running(state: State) -> Mapping[str, process.Identity | None]:
 
 
 def ready(state: State) -> bool:
-    """Return whether the API server answers that it is ready."""
+    """Return whether the API server reports that it is ready."""
     return shell.succeeds(_kubectl(state, "get", "--raw", "/readyz"), timeout_seconds=5)
 
 
@@ -96,17 +96,17 @@ def _kubectl(state: State, *arguments: str) -> list[object]:
 
 
 def _configure(state: State) -> Ports:
-    """Return the ports, and see to certificates for them; nothing changes while a server runs."""
-    stored = state.control_plane / "ports.json"
-    if stored.exists():
-        ports = Ports(**json.loads(stored.read_text()))
+    """Return the ports, with certificates for them; nothing changes while a server runs."""
+    path = state.control_plane / "ports.json"
+    if path.exists():
+        ports = Ports(**json.loads(path.read_text()))
         if any(running(state).values()) or not any(_listens(port) for port in asdict(ports).values()):
             return ports
         console.info("    another program listens on a port of the control plane: choosing other ports")
-    stored.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
     ports = Ports.free()
     _make_certificates(state, ports)
-    content.write_atomically(stored, json.dumps(asdict(ports)))  # last: it vouches for the certificates
+    content.write_atomically(path, json.dumps(asdict(ports)))  # last: it exists only with the certificates
     return ports
 
 
@@ -116,10 +116,10 @@ def _listens(port: int) -> bool:
 
 
 def _make_certificates(state: State, ports: Ports) -> None:
-    """Let kubeadm make certificates and kubeconfigs; it does so without touching the machine."""
+    """Create certificates and kubeconfigs with phases of kubeadm, which change nothing else on this machine."""
     folder = state.control_plane
-    for made in ("pki", "kubeconfig", "config"):
-        content.remove(folder / made)
+    for output in ("pki", "kubeconfig", "config"):
+        content.remove(folder / output)
     configuration = folder / "kubeadm.yaml"
     template = Template((MANIFESTS / "control-plane.yaml").read_text())
     configuration.write_text(
@@ -133,11 +133,11 @@ def _make_certificates(state: State, ports: Ports) -> None:
     )
     for name in ("ca", "apiserver", "sa", "front-proxy-ca", "front-proxy-client"):
         _phase(state, "certs", name, f"--config={configuration}")
-    # The super administrator, since the rights of the plain one are made by `kubeadm init` as a whole.
+    # super-admin, since only a complete `kubeadm init` creates the ClusterRoleBinding of admin.
     for name in ("super-admin", "controller-manager", "scheduler"):
         _phase(state, "kubeconfig", name, f"--config={configuration}", f"--kubeconfig-dir={folder / 'config'}")
-        written = folder / "config" / f"{name}.conf"
-        written.write_text(written.read_text().replace(NOWHERE, "127.0.0.1"))
+        kubeconfig_file = folder / "config" / f"{name}.conf"
+        kubeconfig_file.write_text(kubeconfig_file.read_text().replace(NOWHERE, "127.0.0.1"))
     shutil.copy2(folder / "config" / "super-admin.conf", kubeconfig(state))
 
 
@@ -159,31 +159,31 @@ def options(name: str, ports: Ports, folder: Path, version: str = versions.KUBER
     client = "127.0.0.1"
     match name:
         case "etcd":
-            given: dict[str, object] = {
+            flags: dict[str, object] = {
                 "data-dir": folder / "etcd",
                 "listen-client-urls": f"http://{client}:{ports.etcd}",
                 "advertise-client-urls": f"http://{client}:{ports.etcd}",
                 "listen-peer-urls": f"http://{client}:{ports.etcd_peer}",
                 "initial-advertise-peer-urls": f"http://{client}:{ports.etcd_peer}",
                 "initial-cluster": f"default=http://{client}:{ports.etcd_peer}",
-                "unsafe-no-fsync": "true",  # a lost disk loses only a test
+                "unsafe-no-fsync": "true",  # tests need no durability
                 "log-level": "warn",
             }
         case "kube-apiserver":
-            given = _api_server(ports, pki)
+            flags = _api_server(ports, pki)
         case "kube-controller-manager":
-            given = {
+            flags = {
                 **_component(folder, "controller-manager", ports.manager),
                 "service-account-private-key-file": pki / "sa.key",
                 "root-ca-file": pki / "ca.crt",
                 "use-service-account-credentials": "true",
             }
         case _:
-            given = _component(folder, "scheduler", ports.scheduler)
+            flags = _component(folder, "scheduler", ports.scheduler)
     if name != "etcd" and version == versions.KUBERNETES:
-        given |= {"feature-gates": "GenericWorkload=true"}  # gangs of the scheduler, by PodGroups
-        given |= {"runtime-config": "scheduling.k8s.io/v1beta1=true"} if name == "kube-apiserver" else {}
-    return [f"--{option}={value}" for option, value in given.items()]
+        flags |= {"feature-gates": "GenericWorkload=true"}  # gangs of the scheduler, by PodGroups
+        flags |= {"runtime-config": "scheduling.k8s.io/v1beta1=true"} if name == "kube-apiserver" else {}
+    return [f"--{option}={value}" for option, value in flags.items()]
 
 
 def _api_server(ports: Ports, pki: Path) -> dict[str, object]:
@@ -220,14 +220,14 @@ def _component(folder: Path, name: str, port: int) -> dict[str, object]:
         "authorization-kubeconfig": config,
         "bind-address": "127.0.0.1",
         "secure-port": str(port),
-        "leader-elect": "false",  # there is one of each, and it need not wait for a lease
+        "leader-elect": "false",  # one replica each, which need not wait for a lease
         "kube-api-qps": "1000",
         "kube-api-burst": "2000",
     }
 
 
 def _wait_ready(port: int, path: str, folder: Path) -> None:
-    """Wait until a server answers 200; every server lets anybody ask for its health."""
+    """Wait until a server responds with 200; the health endpoints need no authentication."""
     url = f"https://127.0.0.1:{port}{path}"
     try:
         shell.wait_until(lambda: healthy(url), timeout_seconds=READY_SECONDS, what=f"{url} answers")
@@ -236,34 +236,36 @@ def _wait_ready(port: int, path: str, folder: Path) -> None:
 
 
 def healthy(url: str) -> bool:
-    """Return whether a server of this machine answers a request for its health with 200."""
+    """Return whether a server of this machine responds to a health check with 200."""
     import ssl  # noqa: PLC0415  costs 20 ms, which only this needs
     import urllib.error  # noqa: PLC0415
     import urllib.request  # noqa: PLC0415
 
-    unverified = ssl.create_default_context()
-    unverified.check_hostname = False
-    unverified.verify_mode = ssl.CERT_NONE  # the question is only whether it lives, on the loopback address
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # a health check on the loopback address sends no secret
     try:
-        with urllib.request.urlopen(url, timeout=2, context=unverified) as answer:
-            return bool(answer.status == 200)
+        with urllib.request.urlopen(url, timeout=2, context=context) as response:
+            return bool(response.status == 200)
     except (OSError, urllib.error.URLError):
         return False
 
 
 def _fake_nodes(state: State, count: int) -> None:
-    """Run kwok, which plays the kubelet of annotated nodes, and make nodes."""
+    """Run kwok, which simulates the kubelet of annotated nodes, and create the nodes."""
     program = tools.ensure(state, FAKE)
     if process.read(_pid_file(state, FAKE)) is None:
         command = [
             program, "--kubeconfig", kubeconfig(state), f"--config={fake_kubelet(state)}", "--manage-all-nodes=false",
             f"--manage-nodes-with-annotation-selector={FAKE_ANNOTATION}=fake",
-            "--node-lease-duration-seconds=40",  # renewed in time for the controller manager, which gives up after 50 s
+            "--node-lease-duration-seconds=40",  # less than the controller manager's grace period of 50 s
         ]  # fmt: skip
         process.start(command, pid_file=_pid_file(state, FAKE), log=state.control_plane / "kwok.log")
     with console.step(f"make {count} fake nodes"):
-        listing = {"apiVersion": "v1", "kind": "List", "items": [_fake_node(number) for number in range(count)]}
-        shell.run(_kubectl(state, "apply", "--server-side", "--force-conflicts", "-f", "-"), stdin=json.dumps(listing))
+        node_list = {"apiVersion": "v1", "kind": "List", "items": [_fake_node(number) for number in range(count)]}
+        shell.run(
+            _kubectl(state, "apply", "--server-side", "--force-conflicts", "-f", "-"), stdin=json.dumps(node_list)
+        )
         shell.run(_kubectl(state, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s"))
 
 

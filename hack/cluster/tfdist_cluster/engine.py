@@ -1,8 +1,8 @@
-"""The Docker engine: the one that answers, or one that is installed and started here.
+"""The Docker engine: one that already runs, or one that is installed and started here.
 
-An engine that answers is used as it is and never stopped. One that is started here keeps its data in the state
-folder, is known by the identity of its process, and ends with `down`. Its default runtime is the capability-trimming
-wrapper only if a capability is missing; on other machines nothing differs from a plain dockerd.
+A running engine is used as it is and never stopped. An engine started here keeps its data in the state folder, is
+identified by its process, and is stopped by `down`. Its default runtime is the capability-trimming wrapper only if a
+capability is missing; on other machines nothing differs from a plain dockerd.
 """
 
 import os
@@ -14,9 +14,9 @@ from tfdist_cluster import console, lock, process, runc_bounded, shell
 from tfdist_cluster.errors import ClusterError
 from tfdist_cluster.paths import State
 
-EXEC_ROOT = Path("/run/tfdist-docker")  # not Docker's default: what lies here was made by an engine of ours
+EXEC_ROOT = Path("/run/tfdist-docker")  # not Docker's default: only an engine started here writes to it
 START_SECONDS = 60
-APT_LOCK_SECONDS = 600  # another installation, ours or not, may be under way
+APT_LOCK_SECONDS = 600  # another apt process may hold the lock
 
 
 def answers() -> bool:
@@ -35,10 +35,10 @@ def ours(state: State) -> process.Identity | None:
 
 
 def ensure(state: State) -> None:
-    """Make a Docker engine answer.
+    """Install and start a Docker engine if none responds.
 
     Raises:
-        ClusterError: there is none and none can be installed or started.
+        ClusterError: no engine responds, and none can be installed or started.
     """
     if answers():
         return
@@ -48,15 +48,15 @@ def ensure(state: State) -> None:
         if ours(state) is not None and _answers_soon():
             return
         _require_root()
-        process.stop(pid_file(state))  # one that runs but does not answer; a new one takes over what it left
+        process.stop(pid_file(state))  # it runs but does not respond; the new engine adopts its containers
         _install()
         if not answers():  # installing started it if systemd runs
             _start(state)
 
 
 def restart(state: State) -> None:
-    """Restart the engine that was started here, so that it detects which of its containers still run."""
-    with console.step("restart the Docker engine: containers that it takes for running are gone"):
+    """Restart the engine that was started here, so that it detects which containers still run."""
+    with console.step("restart the Docker engine: it lists containers as running that do not exist"):
         stop(state)
     ensure(state)
 
@@ -104,8 +104,8 @@ def _dockerd() -> str | None:
 
 def missing_capabilities() -> list[str]:
     """Return the capabilities that no process here can have."""
-    last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
-    return runc_bounded.missing(Path("/proc/self/status").read_text(), last)
+    last_capability = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
+    return runc_bounded.missing(Path("/proc/self/status").read_text(), last_capability)
 
 
 def _start(state: State) -> None:
@@ -120,7 +120,7 @@ def _start(state: State) -> None:
             "--pidfile", EXEC_ROOT / "docker.pid", *_runtime(state),
         ]  # fmt: skip
         EXEC_ROOT.mkdir(parents=True, exist_ok=True)
-        (EXEC_ROOT / "docker.pid").unlink(missing_ok=True)  # of a killed engine; its number may be another's now
+        (EXEC_ROOT / "docker.pid").unlink(missing_ok=True)  # of a killed engine; its pid may have been reused
         engine = process.start(command, pid_file=pid_file(state), log=log)
         shell.wait_until(
             lambda: answers() or not engine.alive(), timeout_seconds=START_SECONDS, what=f"dockerd (see {log})"
@@ -132,10 +132,10 @@ def _start(state: State) -> None:
 
 def _runtime(state: State) -> list[str]:
     """Return the options that make the trimming wrapper the default runtime, if it is needed."""
-    lacking = missing_capabilities()
-    if not lacking:
+    capabilities = missing_capabilities()
+    if not capabilities:
         return []
-    console.info(f"    this machine lacks {', '.join(lacking)}: containers get a runc that does not require it")
+    console.info(f"    this machine lacks {', '.join(capabilities)}: containers get a runc that does not require it")
     wrapper = state.engine / "runc-bounded"
     shutil.copyfile(runc_bounded.__file__, wrapper)
     wrapper.chmod(0o755)
@@ -143,34 +143,34 @@ def _runtime(state: State) -> list[str]:
 
 
 def _forget_dead_containerd() -> None:
-    """Remove the pid file of a containerd that is gone: dockerd would take any process of that id for it."""
-    recorded = EXEC_ROOT / "containerd" / "containerd.pid"
+    """Remove the pid file of a dead containerd: dockerd would treat any process with that pid as containerd."""
+    pid_path = EXEC_ROOT / "containerd" / "containerd.pid"
     try:
-        pid = int(recorded.read_text())
+        pid = int(pid_path.read_text())
         name = Path(f"/proc/{pid}/comm").read_text().strip()
     except (FileNotFoundError, ProcessLookupError, ValueError):
         pid, name = 0, ""
-    # It dies with a killed dockerd, and may stay a zombie if the machine's first process collects none.
+    # containerd dies with a killed dockerd, and stays a zombie if the init process does not reap it.
     if name != "containerd" or process.start_time(pid) is None:
-        recorded.unlink(missing_ok=True)
+        pid_path.unlink(missing_ok=True)
 
 
 def was_started(state: State) -> bool:
-    """Return whether an engine was ever started here: what it left can only be removed by one that runs."""
+    """Return whether an engine was ever started here: only a running engine can remove its containers."""
     return os.geteuid() == 0 and any(state.docker_data.iterdir())
 
 
 def stop(state: State) -> bool:
-    """Stop the engine that was started here, with what it left behind; return whether there was one."""
-    stopped = process.stop(pid_file(state), grace_seconds=30)
-    _stop_left_containerd()
+    """Stop the engine that was started here, with its containerd and mounts; return whether it ran."""
+    was_running = process.stop(pid_file(state), grace_seconds=30)
+    _stop_orphaned_containerd()
     _unmount(str(EXEC_ROOT))
     _unmount(str(state.docker_data))
-    return stopped
+    return was_running
 
 
-def _stop_left_containerd() -> None:
-    """Stop a containerd that outlived a killed engine of ours, known by its configuration file."""
+def _stop_orphaned_containerd() -> None:
+    """Stop a containerd that survived a killed engine started here, identified by its configuration file."""
     config = str(EXEC_ROOT / "containerd")
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -180,17 +180,17 @@ def _stop_left_containerd() -> None:
         if Path(arguments[0]).name.startswith("containerd") and any(
             argument.startswith(config) for argument in arguments
         ):
-            started = process.start_time(int(folder.name))
-            if started is not None:
-                _end(process.Identity(int(folder.name), started))
+            start_time = process.start_time(int(folder.name))
+            if start_time is not None:
+                _terminate(process.Identity(int(folder.name), start_time))
 
 
-def _end(left: process.Identity) -> None:
-    left.signal(signal.SIGTERM)
+def _terminate(containerd: process.Identity) -> None:
+    containerd.signal(signal.SIGTERM)
     try:
-        shell.wait_until(lambda: not left.alive(), timeout_seconds=10, what="end of containerd")
+        shell.wait_until(lambda: not containerd.alive(), timeout_seconds=10, what="end of containerd")
     except ClusterError:
-        left.signal(signal.SIGKILL)
+        containerd.signal(signal.SIGKILL)
 
 
 def _unmount(below: str) -> None:

@@ -1,12 +1,12 @@
-"""The one error that a person sees: what was wrong, where, and what to do about it."""
+"""Errors for users: what failed, where, and how to fix it."""
 
 
 class ClusterError(Exception):
-    """Something this tool cannot go on without; its text is complete and is printed without a traceback."""
+    """An error that ends the command; its message is complete and is printed without a traceback."""
 
 
 class CommandError(ClusterError):
-    """A program that was started left with a status other than 0."""
+    """A program exited with a status other than 0."""
 
     def __init__(self, command: str, status: int, output: str) -> None:
         self.status = status

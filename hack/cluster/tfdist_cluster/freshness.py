@@ -1,9 +1,8 @@
 """Distinguishes current pod statuses from stale ones that the API server still has.
 
-When a node's container is started again, all its pods die with it, but the API server goes on reporting them as ready
-until the node's kubelet speaks: up to a minute. A pod's containers that started before their node did are such a
-belief, and so is the readiness of a Deployment's pod with a readiness probe that became ready before. Times are
-RFC 3339 in UTC, compared to the second as text.
+When a node's container restarts, all its pods die, but the API server reports them as ready until the node's kubelet
+updates their statuses: up to a minute. A status is stale if its containers started before the node, or if a pod of a
+Deployment with a readiness probe became ready before. Times are RFC 3339 in UTC, compared to the second as text.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,12 +21,12 @@ def believed_pods(pods: Iterable[Mapping[str, Any]], node_started: Mapping[str, 
     return [
         pod["metadata"]["name"]
         for pod in pods
-        if any(time < node_started.get(pod["spec"].get("nodeName", ""), "")[:_SECONDS] for time in _claims(pod))
+        if any(time < node_started.get(pod["spec"].get("nodeName", ""), "")[:_SECONDS] for time in _reported_times(pod))
     ]
 
 
-def _claims(pod: Mapping[str, Any]) -> list[str]:
-    """Return the times of what is claimed of a pod; a restart of its node makes all of it untrue."""
+def _reported_times(pod: Mapping[str, Any]) -> list[str]:
+    """Return the times that a pod's status reports; a restart of its node invalidates them."""
     return _starts(pod) + (_ready_since(pod) if _is_probed(pod) else [])
 
 
@@ -38,11 +37,11 @@ def _is_probed(pod: Mapping[str, Any]) -> bool:
 
 def _ready_since(pod: Mapping[str, Any]) -> list[str]:
     conditions = pod.get("status", {}).get("conditions", ())
-    ready = (c for c in conditions if c["type"] == "Ready" and c["status"] == "True")
-    return [condition["lastTransitionTime"][:_SECONDS] for condition in ready]
+    ready_conditions = (c for c in conditions if c["type"] == "Ready" and c["status"] == "True")
+    return [condition["lastTransitionTime"][:_SECONDS] for condition in ready_conditions]
 
 
 def _starts(pod: Mapping[str, Any]) -> list[str]:
     statuses = pod.get("status", {}).get("containerStatuses", ())
-    running = (status.get("state", {}).get("running") for status in statuses)
-    return [state["startedAt"][:_SECONDS] for state in running if state]
+    states = (status.get("state", {}).get("running") for status in statuses)
+    return [state["startedAt"][:_SECONDS] for state in states if state]

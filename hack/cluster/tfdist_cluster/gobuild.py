@@ -1,7 +1,7 @@
 """Executables from Go modules: those of `hack/cluster/go`, schedulers, and a few tools at fixed versions.
 
-`go build` has its own cache; that of executables saves even the seconds that a lookup there takes, and lets an
-executable be used if Go's cache has been emptied.
+`go build` has a cache, too; the cache of executables also saves the seconds of a lookup there, and keeps executables
+after Go's cache is emptied.
 """
 
 import os
@@ -44,9 +44,9 @@ KWOK = Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", 30)
 HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", 45)
 
 
-def program(state: State, wanted: Program) -> Path:
+def program(state: State, executable: Program) -> Path:
     """Build an executable of `hack/cluster/go` if it is not current, and return its path."""
-    return _from_module(state, wanted, state.bin, GO_MODULE, versions.KUBERNETES)
+    return _from_module(state, executable, state.bin, GO_MODULE, versions.KUBERNETES)
 
 
 def older(state: State, version: str, names: Sequence[str]) -> Path:
@@ -58,51 +58,57 @@ def older(state: State, version: str, names: Sequence[str]) -> Path:
     return folder
 
 
-def _from_module(state: State, wanted: Program, folder: Path, module: Path, version: str) -> Path:
-    """Have an executable of a module, and its further names, in a folder."""
+def _from_module(state: State, executable: Program, folder: Path, module: Path, version: str) -> Path:
+    """Build an executable of a module if it is not current, and link to it in a folder by all its names."""
     flags = _linker_flags(version)
-    key = content.digest(content.files_digest([module]), BUILD_FLAGS, flags, wanted.package)
-    return _linked(state, wanted, folder, key, partial(_build, wanted.package, module, flags))
+    key = content.digest(content.files_digest([module]), BUILD_FLAGS, flags, executable.package)
+    return _build_and_link(state, executable, folder, key, partial(_build, executable.package, module, flags))
 
 
-def edited(state: State, wanted: Program, module: Path, required: str, edits: Sequence[Edit]) -> Path:
+def edited(state: State, executable: Program, module: Path, required: str, edits: Sequence[Edit]) -> Path:
     """Build an executable of a module that another one requires, if it is not current, and return its path.
 
     Args:
         state: of this clone.
-        wanted: the executable; its package is one of the required module.
+        executable: the executable; its package is one of the required module.
         module: folder of the module that requires it; its `go.mod` and `go.sum` pin every version.
         required: path of the required module.
         edits: changes of its sources.
     """
-    key = content.digest(content.files_digest([module]), BUILD_FLAGS, wanted.package, edits)
-    return _linked(state, wanted, state.bin, key, partial(_build_edited, wanted.package, module, required, edits))
+    key = content.digest(content.files_digest([module]), BUILD_FLAGS, executable.package, edits)
+    return _build_and_link(
+        state, executable, state.bin, key, partial(_build_edited, executable.package, module, required, edits)
+    )
 
 
 def tool(state: State, name: str) -> Path:
     """Build one of the extra tools if it is not current, and return its path."""
     package = versions.EXTRA_TOOLS[name]
-    wanted = Program(name, package, 100)
-    return _linked(state, wanted, state.bin, content.digest(package, BUILD_FLAGS), partial(_install, package))
+    executable = Program(name, package, 100)
+    return _build_and_link(
+        state, executable, state.bin, content.digest(package, BUILD_FLAGS), partial(_install, package)
+    )
 
 
-def is_cached(state: State, wanted: Program) -> bool:
-    """Return whether the cache has a version of an executable: building a newer one takes a part of the time."""
-    return any(state.cached("programs").glob(f"{wanted.name}-*"))
+def is_cached(state: State, executable: Program) -> bool:
+    """Return whether the cache has any version of an executable: building another then takes less time."""
+    return any(state.cached("programs").glob(f"{executable.name}-*"))
 
 
-def _linked(state: State, wanted: Program, folder: Path, key: str, make: Callable[[Path, Path], None]) -> Path:
+def _build_and_link(
+    state: State, executable: Program, folder: Path, key: str, make: Callable[[Path, Path], None]
+) -> Path:
     """Build an executable if the cache has none of this key, and link to it by all its names."""
 
-    def compiled(output: Path) -> None:
+    def make_output(output: Path) -> None:
         require_go()
-        _compile(state, wanted, lambda log: make(log, output))
+        _compile(state, executable, lambda log: make(log, output))
 
-    cached = content.cached(state.cached("programs"), wanted.name, key, compiled)
-    _link(folder / wanted.name, str(cached))
-    for name in wanted.links:
-        _link(folder / name, wanted.name)
-    return folder / wanted.name
+    path = content.cached(state.cached("programs"), executable.name, key, make_output)
+    _link(folder / executable.name, str(path))
+    for name in executable.links:
+        _link(folder / name, executable.name)
+    return folder / executable.name
 
 
 def _build(package: str, module: Path, linker_flags: str, log: Path, output: Path) -> None:
@@ -111,7 +117,7 @@ def _build(package: str, module: Path, linker_flags: str, log: Path, output: Pat
 
 
 def _build_edited(package: str, module: Path, required: str, edits: Sequence[Edit], log: Path, output: Path) -> None:
-    """Go does not build an edited module cache, so an edited module gets a copy, which replaces it."""
+    """Build with an edited copy of the required module, since Go rejects edits in its module cache."""
     if not edits:
         _build(package, module, "-s -w", log, output)
         return
@@ -125,14 +131,14 @@ def _build_edited(package: str, module: Path, required: str, edits: Sequence[Edi
 
 
 def _install(package: str, log: Path, output: Path) -> None:
-    """`go install` chooses the file's name, so it gets a folder."""
+    """Run `go install` with a temporary folder, since it chooses the file's name itself."""
     folder = output.with_name(output.name + ".folder")
     content.remove(folder)
     folder.mkdir()
     flags = [*BUILD_FLAGS, "-ldflags", "-s -w"]
     _go(["go", "install", "-v", *flags, package], log, folder, {"GOBIN": str(folder), "GOFLAGS": "-mod=mod"})
-    (built,) = folder.iterdir()
-    built.rename(output)
+    (executable,) = folder.iterdir()
+    executable.rename(output)
     folder.rmdir()
 
 
@@ -141,15 +147,15 @@ def _go(command: list[str], log: Path, cwd: Path, extra: dict[str, str] | None =
     shell.run(shell.bound(command), cwd=cwd, log=log, env=env)
 
 
-def _compile(state: State, wanted: Program, build: Callable[[Path], None]) -> None:
-    log = state.logs / f"build-{wanted.name}.log"
+def _compile(state: State, executable: Program, build: Callable[[Path], None]) -> None:
+    log = state.logs / f"build-{executable.name}.log"
     log.write_bytes(b"")
 
-    def compiled() -> str:
+    def progress() -> str:
         lines = log.read_bytes().count(b"\n")
         return f"{lines} packages compiled"
 
-    with console.step(f"build {wanted.name}", expected_seconds=wanted.cold_seconds, detail=compiled):
+    with console.step(f"build {executable.name}", expected_seconds=executable.cold_seconds, detail=progress):
         build(log)
 
 
@@ -176,32 +182,32 @@ def _link(path: Path, target: str) -> None:
 
 
 def require_go() -> None:
-    """Check that Go is there and new enough.
+    """Check that Go is installed and recent enough.
 
     Raises:
-        ClusterError: it is not.
+        ClusterError: Go is missing or too old.
     """
-    needed = ".".join(str(number) for number in versions.MINIMUM_GO)
+    minimum = ".".join(str(number) for number in versions.MINIMUM_GO)
     if shutil.which("go") is None:
-        raise ClusterError(f"`go` is not installed; Go {needed} or newer is needed to build Kubernetes")
-    printed = shell.run(["go", "env", "GOVERSION"], env={"GOTOOLCHAIN": "local"}).strip()
-    found = re.match(r"go(\d+)\.(\d+)", printed)
-    if found is None or (int(found[1]), int(found[2])) < versions.MINIMUM_GO:
-        raise ClusterError(f"Go {needed} or newer is needed to build Kubernetes; `go` in PATH is {printed}")
+        raise ClusterError(f"`go` is not installed; Go {minimum} or newer is needed to build Kubernetes")
+    output = shell.run(["go", "env", "GOVERSION"], env={"GOTOOLCHAIN": "local"}).strip()
+    match = re.match(r"go(\d+)\.(\d+)", output)
+    if match is None or (int(match[1]), int(match[2])) < versions.MINIMUM_GO:
+        raise ClusterError(f"Go {minimum} or newer is needed to build Kubernetes; `go` in PATH is {output}")
 
 
 def module_folder(module: str, requiring: Path = GO_MODULE) -> Path:
     """Return the folder of a module that the module in folder `requiring` requires, downloaded and verified."""
     require_go()
-    printed = shell.run(
+    folder = shell.run(
         ["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=requiring, env={"GOFLAGS": "-mod=mod"}
     ).strip()
-    if not printed:
+    if not folder:
         shell.run(["go", "mod", "download", module], cwd=requiring)
-        printed = shell.run(["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=requiring).strip()
-    if not printed:
+        folder = shell.run(["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=requiring).strip()
+    if not folder:
         raise ClusterError(f"the Go module {module} could not be downloaded; check `go env GOPROXY`")
-    return Path(printed)
+    return Path(folder)
 
 
 def require_architecture() -> None:

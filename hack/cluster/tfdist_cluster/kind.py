@@ -17,7 +17,7 @@ from tfdist_cluster.freshness import believed_pods
 from tfdist_cluster.paths import MANIFESTS, State
 
 READY_SECONDS = 240
-SETTLED_ANSWERS = 8  # one a second; a restarted kubelet corrects the state of its pods well within
+SETTLED_ANSWERS = 8  # one a second; a restarted kubelet updates the statuses of its pods well within that time
 SERVERS = ("daemonset/kube-proxy", "deployment/coredns", "deployment/storage-provisioner")
 BUILT_SERVERS = ("daemonset/nodenet", "daemonset/network-policy")  # a released node image has its own
 
@@ -40,11 +40,11 @@ class Node:
 def nodes(name: str) -> list[Node]:
     """Return the containers of a cluster, the control plane first."""
     line = '{{.Names}}\t{{.State}}\t{{.Label "io.x-k8s.kind.role"}}\t{{.Status}}'
-    printed = shell.run(
+    output = shell.run(
         ["docker", "ps", "--all", "--no-trunc", "--filter", f"label=io.x-k8s.kind.cluster={name}", "--format", line]
     )
-    found = [Node(*row.split("\t")) for row in printed.splitlines()]
-    return sorted(found, key=lambda node: (node.role != "control-plane", len(node.name), node.name))
+    containers = [Node(*row.split("\t")) for row in output.splitlines()]
+    return sorted(containers, key=lambda node: (node.role != "control-plane", len(node.name), node.name))
 
 
 def kind(state: State, *arguments: str, log: Path | None = None) -> str:
@@ -83,10 +83,10 @@ _RESTRICT_OOM_SCORE = """containerdConfigPatches:
 
 
 def ensure(state: State, name: str, image: str, count: int) -> None:
-    """Make the cluster exist and be usable.
+    """Create or repair the cluster, and wait until it is usable.
 
     Raises:
-        ClusterError: it does not become so.
+        ClusterError: the cluster does not become usable.
     """
     existing = nodes(name)
     if existing and not _was_completed(existing):
@@ -125,18 +125,18 @@ def _create(state: State, name: str, image: str, count: int) -> None:
 
 
 def _add_storage(state: State, control_plane: Node) -> None:
-    """Give a cluster of the released node image the storage that a node image built here brings."""
+    """Add the storage provisioner, which a node image built here has, to a cluster of the released node image."""
     addons = state.build / "addons.tar"
     archive.write([archive.Image((images.KUBE_IMAGE,), (images.kube_layer(state.bin / "kube"),))], addons)
     ctr = ["ctr", "--namespace=k8s.io", "images", "import", "--all-platforms", "--digests", "-"]
-    with addons.open("rb") as opened:
-        shell.run(["docker", "exec", "--interactive", control_plane.name, *ctr], stdin=opened)
-    kubectl(state, "delete", "storageclass", "standard", "--ignore-not-found")  # its provisioner is another
+    with addons.open("rb") as stream:
+        shell.run(["docker", "exec", "--interactive", control_plane.name, *ctr], stdin=stream)
+    kubectl(state, "delete", "storageclass", "standard", "--ignore-not-found")  # it has another provisioner
     kubectl(state, "apply", "-f", "-", stdin=node_image.manifest("storage.yaml"))
 
 
 def _repair(existing: list[Node]) -> bool:
-    """Start nodes that do not run, the control plane first; return whether any is settling."""
+    """Start nodes that do not run, the control plane first; return whether any node started recently."""
     for node in existing:
         if node.state == "paused":
             with console.step(f"unpause node {node.name}"):
@@ -168,46 +168,46 @@ def wait(state: State, name: str, image: str, *, settle: bool) -> None:
         state: the state folder.
         name: of the cluster.
         image: the node image, which decides what servers there are.
-        settle: the cluster has just been repaired: its reports may still be older than that, so it must report the
-            same for some seconds.
+        settle: the cluster was just repaired: statuses may be older than that, so they must stay ready for some
+            seconds.
     """
     servers = SERVERS if image == versions.RELEASED_NODE_IMAGE else SERVERS + BUILT_SERVERS
-    needed = SETTLED_ANSWERS if settle else 1
-    started = _started(name)
-    good = 0
+    required = SETTLED_ANSWERS if settle else 1
+    start_times = _start_times(name)
+    consecutive = 0
 
     def settled() -> bool:
-        nonlocal good
-        good = good + 1 if _available(state, servers, started) else 0
-        return good >= needed
+        nonlocal consecutive
+        consecutive = consecutive + 1 if _available(state, servers, start_times) else 0
+        return consecutive >= required
 
     with console.step("wait for the nodes and the servers of the cluster", expected_seconds=20):
         shell.wait_until(settled, timeout_seconds=READY_SECONDS, what="all nodes Ready and all servers available")
 
 
-def _started(name: str) -> dict[str, str]:
+def _start_times(name: str) -> dict[str, str]:
     """Return when each node's container was last started, RFC 3339 in UTC."""
     names = [node.name for node in nodes(name)]
-    printed = shell.run(["docker", "inspect", "--format", "{{.State.StartedAt}}", *names])
-    return dict(zip(names, printed.split(), strict=True))
+    output = shell.run(["docker", "inspect", "--format", "{{.State.StartedAt}}", *names])
+    return dict(zip(names, output.split(), strict=True))
 
 
-def _available(state: State, servers: tuple[str, ...], started: dict[str, str]) -> bool:
-    """Return whether all nodes and servers are ready by reports that are current."""
+def _available(state: State, servers: tuple[str, ...], start_times: dict[str, str]) -> bool:
+    """Return whether all nodes and servers are ready by statuses that are current."""
     try:
-        printed = kubectl(
+        output = kubectl(
             state, "get", "nodes,deployments,daemonsets,pods", "--all-namespaces", "--output=json", timeout_seconds=20
         )
     except ClusterError:
         return False
-    listed = json.loads(printed)["items"]
-    items = {f"{item['kind'].lower()}/{item['metadata']['name']}": item for item in listed}
-    found = [item for item in listed if item["kind"] == "Node"]
-    system = [i for i in listed if i["kind"] == "Pod" and i["metadata"]["namespace"] == "kube-system"]
+    objects = json.loads(output)["items"]
+    items = {f"{item['kind'].lower()}/{item['metadata']['name']}": item for item in objects}
+    node_objects = [item for item in objects if item["kind"] == "Node"]
+    system = [i for i in objects if i["kind"] == "Pod" and i["metadata"]["namespace"] == "kube-system"]
     return (
-        bool(found)
-        and not believed_pods(system, started)
-        and all(_is_ready(node["status"]) for node in found)
+        bool(node_objects)
+        and not believed_pods(system, start_times)
+        and all(_is_ready(node["status"]) for node in node_objects)
         and all(name in items and is_rolled_out(items[name]) for name in servers)
     )
 
@@ -222,11 +222,11 @@ def is_rolled_out(item: dict[str, Any]) -> bool:
     if status.get("observedGeneration") != item["metadata"]["generation"]:
         return False
     if item["kind"] == "Deployment":
-        wanted, counts = item["spec"]["replicas"], ("updatedReplicas", "readyReplicas", "availableReplicas")
+        desired, counts = item["spec"]["replicas"], ("updatedReplicas", "readyReplicas", "availableReplicas")
     else:
-        wanted = status.get("desiredNumberScheduled")
+        desired = status.get("desiredNumberScheduled")
         counts = ("updatedNumberScheduled", "numberReady", "numberAvailable")
-    return bool(wanted) and all(status.get(count) == wanted for count in counts)
+    return bool(desired) and all(status.get(count) == desired for count in counts)
 
 
 def delete(state: State, name: str) -> bool:
@@ -236,9 +236,9 @@ def delete(state: State, name: str) -> bool:
         with console.step(f"delete kind cluster {name}"):
             gobuild.program(state, gobuild.KIND)
             kind(state, "delete", "cluster", "--name", name)
-            left = nodes(name)
-            if left:
-                shell.run(["docker", "rm", "--force", "--volumes", *(node.name for node in left)])
+            remaining = nodes(name)
+            if remaining:
+                shell.run(["docker", "rm", "--force", "--volumes", *(node.name for node in remaining)])
     content.remove(state.kubeconfig)
     return bool(existing)
 

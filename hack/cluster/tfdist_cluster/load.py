@@ -32,8 +32,8 @@ def images(archive: Path) -> list[Archived]:
         ClusterError: the file is missing or is no such archive.
     """
     try:
-        with tarfile.open(archive) as opened:
-            member = opened.extractfile("manifest.json")
+        with tarfile.open(archive) as tar:
+            member = tar.extractfile("manifest.json")
             manifest = json.load(member) if member else []
     except (OSError, KeyError, tarfile.TarError, ValueError) as error:
         raise ClusterError(f"{archive} is not an image archive as `docker save` writes it: {error}") from error
@@ -45,10 +45,10 @@ def images(archive: Path) -> list[Archived]:
 
 
 def _hexadecimal(configuration: str, archive: Path) -> str:
-    found = re.search(r"[0-9a-f]{64}", configuration)  # "<hex>.json", or "blobs/sha256/<hex>" of newer engines
-    if found is None:
+    match = re.search(r"[0-9a-f]{64}", configuration)  # "<hex>.json", or "blobs/sha256/<hex>" of newer engines
+    if match is None:
         raise ClusterError(f"{archive}: the manifest names its configuration {configuration!r}, without a digest")
-    return found[0]
+    return match[0]
 
 
 def canonical(tag: str) -> str:
@@ -68,8 +68,8 @@ def load(archives: Iterable[Path]) -> None:
         ClusterError: there is no running cluster, or an archive cannot be read.
     """
     name = cluster_name()
-    running = [node for node in kind.nodes(name) if node.state == "running"]
-    targets = [node for node in running if node.role == "worker"] or running
+    running_nodes = [node for node in kind.nodes(name) if node.state == "running"]
+    targets = [node for node in running_nodes if node.role == "worker"] or running_nodes
     if not targets:
         raise ClusterError(f"no node of the cluster {name} runs; `up` makes one")
     contents = {archive: images(archive) for archive in archives}
@@ -78,21 +78,21 @@ def load(archives: Iterable[Path]) -> None:
 
 
 def _load_into(node: str, contents: dict[Path, list[Archived]]) -> None:
-    for archive, wanted in contents.items():
-        if wanted and all(image_id(node, image.tag) == image.image_id for image in wanted):
-            console.info(f"    {node} has {', '.join(image.tag for image in wanted)}")
+    for archive, expected in contents.items():
+        if expected and all(image_id(node, image.tag) == image.image_id for image in expected):
+            console.info(f"    {node} has {', '.join(image.tag for image in expected)}")
             continue
-        with console.step(f"load {archive.name} into {node}"), archive.open("rb") as opened:
+        with console.step(f"load {archive.name} into {node}"), archive.open("rb") as stream:
             ctr = ["ctr", "--namespace=k8s.io", "images", "import", "--all-platforms", "--digests", "-"]
-            shell.run(["docker", "exec", "--interactive", node, *ctr], stdin=opened)
+            shell.run(["docker", "exec", "--interactive", node, *ctr], stdin=stream)
 
 
 def image_id(node: str, tag: str) -> str | None:
     """Return the id of the image that a node has under a tag, or None."""
-    listed = shell.run(_ctr(node, "images", "ls", f"name=={tag}")).splitlines()[1:]
-    if not listed:
+    rows = shell.run(_ctr(node, "images", "ls", f"name=={tag}")).splitlines()[1:]
+    if not rows:
         return None
-    manifest = json.loads(shell.run(_ctr(node, "content", "get", listed[0].split()[2])))
+    manifest = json.loads(shell.run(_ctr(node, "content", "get", rows[0].split()[2])))
     if "manifests" in manifest:  # an index; archives hold images of one platform
         manifest = json.loads(shell.run(_ctr(node, "content", "get", manifest["manifests"][0]["digest"])))
     return str(manifest["config"]["digest"]).removeprefix("sha256:")

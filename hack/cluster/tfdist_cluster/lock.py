@@ -1,4 +1,4 @@
-"""One invocation at a time: a lock that the kernel releases however its holder ends."""
+"""An exclusive file lock, which the kernel releases when its holder exits for any reason."""
 
 import fcntl
 import os

@@ -1,7 +1,7 @@
-"""Where things are: the sources of this tool, the state of this clone, and the cache of builds that all clones share.
+"""Paths: the sources of this tool, the state of this clone, and the cache of builds that all clones share.
 
-The state is what runs and what belongs to it. Everything that is built from fixed inputs is in the cache, under the
-hash of these inputs, so that a second clone of the repository builds nothing again.
+The state holds running processes and their data. All build outputs are in the cache, under the hash of their inputs,
+so that a second clone of the repository builds nothing again.
 """
 
 import os
@@ -29,7 +29,7 @@ class State:
 
     @classmethod
     def from_environment(cls) -> "State":
-        """Find the folders and make them."""
+        """Return the folders that the environment names, created if they are missing."""
         root = Path(os.environ.get("TFDIST_STATE") or REPOSITORY / ".state").resolve()
         caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         cache = Path(os.environ.get("TFDIST_CACHE") or caches / "tfdist").resolve()
@@ -56,7 +56,7 @@ class State:
 
     @property
     def build(self) -> Path:
-        """What a build of the node image has in work."""
+        """Intermediate files of a build of the node image."""
         return self.folder("build")
 
     @property
@@ -81,7 +81,7 @@ class State:
 
     @property
     def shared(self) -> Path:
-        """The folder that every node mounts and volumes are directories of."""
+        """The folder that every node mounts; volumes are its subdirectories."""
         return self.folder("shared")
 
     @property

@@ -1,6 +1,6 @@
-"""Processes that outlive this one, and how to know them again.
+"""Processes that outlive this one, and their identities.
 
-A process is identified by its id and the time it started, since an id alone is soon given to another program.
+A process is identified by its id and its start time, since the kernel reuses ids.
 Invariant: no signal is ever sent to a process whose start time is not the recorded one.
 """
 
@@ -25,7 +25,7 @@ class Identity:
     started: str
 
     def alive(self) -> bool:
-        """Return whether exactly this process still runs; a zombie does not."""
+        """Return whether this very process still runs; a zombie does not."""
         return self.pid > 0 and start_time(self.pid) == self.started
 
     def signal(self, number: signal.Signals) -> None:
@@ -74,7 +74,7 @@ def record(pid_file: Path, pid: int) -> Identity:
 
 
 def start(command: shell.Arguments, *, pid_file: Path, log: Path) -> Identity:
-    """Start a server in a session of its own, so that it outlives this process, and record it."""
+    """Start a server in a new session, so that it outlives this process, and record its identity."""
     with log.open("ab") as output:
         child = subprocess.Popen(
             [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
@@ -88,20 +88,20 @@ def start(command: shell.Arguments, *, pid_file: Path, log: Path) -> Identity:
 
 
 def stop(pid_file: Path, *, grace_seconds: float = 15) -> bool:
-    """Stop the recorded process, at first politely; return whether there was one."""
+    """Stop the recorded process with SIGTERM, then SIGKILL; return whether it ran."""
     identity = read(pid_file)
     if identity is not None:
         identity.signal(signal.SIGTERM)
         try:
-            shell.wait_until(lambda: _ended(identity), timeout_seconds=grace_seconds, what="end")
+            shell.wait_until(lambda: _has_exited(identity), timeout_seconds=grace_seconds, what="end")
         except ClusterError:
             identity.signal(signal.SIGKILL)
-            shell.wait_until(lambda: _ended(identity), timeout_seconds=10, what=f"end of process {identity.pid}")
+            shell.wait_until(lambda: _has_exited(identity), timeout_seconds=10, what=f"end of process {identity.pid}")
     pid_file.unlink(missing_ok=True)
     return identity is not None
 
 
-def _ended(identity: Identity) -> bool:
+def _has_exited(identity: Identity) -> bool:
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(identity.pid, os.WNOHANG)  # if it is a child of this very process
+        os.waitpid(identity.pid, os.WNOHANG)  # reaps it if it is a child of this process
     return not identity.alive()

@@ -1,4 +1,4 @@
-"""Starting other programs: always a list of arguments, always an error that shows the program's output."""
+"""Runs other programs by lists of arguments, and raises errors that contain their output."""
 
 import os
 import shlex
@@ -21,7 +21,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def bound(command: Arguments) -> list[object]:
-    """Return a command that the kernel kills together with this process, so that no half-done work goes on."""
+    """Return a command that the kernel kills together with this process, so that no orphan continues the work."""
     return ["setpriv", "--pdeathsig", "KILL", *command] if shutil.which("setpriv") else list(command)
 
 
@@ -45,7 +45,7 @@ def run(
         timeout_seconds: the program is killed after this time.
 
     Raises:
-        CommandError: it left with another status than 0, or took too long.
+        CommandError: the program exited with another status than 0, or exceeded the timeout.
         ClusterError: there is no such program.
     """
     arguments = [str(argument) for argument in command]
@@ -85,7 +85,7 @@ def _run(
 
 
 def succeeds(command: Arguments, *, env: Mapping[str, str] | None = None, timeout_seconds: float = 30) -> bool:
-    """Return whether a program exits with status 0; a missing program does not."""
+    """Return whether a program exits with status 0; false if it is missing."""
     try:
         run(command, env=env, timeout_seconds=timeout_seconds)
     except ClusterError:
@@ -94,10 +94,10 @@ def succeeds(command: Arguments, *, env: Mapping[str, str] | None = None, timeou
 
 
 def wait_until(condition: Callable[[], bool], *, timeout_seconds: float, what: str) -> None:
-    """Ask again, ever less often up to once a second, until the condition holds.
+    """Poll a condition until it is true, with a backoff of up to a second.
 
     Raises:
-        ClusterError: it did not hold in time.
+        ClusterError: the timeout expired first; the message starts with `what`.
     """
     deadline = time.monotonic() + timeout_seconds
     pause = 0.05

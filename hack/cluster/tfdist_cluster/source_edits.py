@@ -1,4 +1,4 @@
-"""Changes of a module's sources before it is built: for what its authors made fixed that tests must choose."""
+"""Edits of a module's sources before its build: they replace constants that tests must configure."""
 
 import shutil
 from collections.abc import Sequence

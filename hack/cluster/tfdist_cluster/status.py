@@ -33,8 +33,8 @@ def _engine(state: State, *, answering: bool) -> str:
 
 
 def _cluster(state: State, nodes: list[kind.Node]) -> tuple[list[Row], bool]:
-    """Return the rows of nodes and servers, and whether all are as they should be."""
-    conditions = _ask(
+    """Return the rows of nodes and servers, and whether all of them are ready."""
+    conditions = _query(
         state, "get", "nodes", "--output", r'jsonpath={range .items[*]}{.metadata.name}{"\t"}'
         r'{.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}',
     )  # fmt: skip
@@ -42,7 +42,7 @@ def _cluster(state: State, nodes: list[kind.Node]) -> tuple[list[Row], bool]:
     for node in nodes:
         ready = "Ready" if conditions.get(node.name) == "True" else "not Ready"
         rows.append(("node", node.name, f"{node.state}, {ready}"))
-    counts = _ask(
+    counts = _query(
         state, "--namespace=kube-system", "get", "deployments,daemonsets", "--output",
         r'jsonpath={range .items[*]}{.metadata.name}{"\t"}{.status.readyReplicas}{.status.numberReady}/'
         r'{.status.replicas}{.status.desiredNumberScheduled}{"\n"}{end}',
@@ -53,8 +53,8 @@ def _cluster(state: State, nodes: list[kind.Node]) -> tuple[list[Row], bool]:
     return rows, bool(nodes) and healthy and complete
 
 
-def _ask(state: State, *arguments: str) -> dict[str, str]:
-    """Return name and value of each line that kubectl prints; nothing if it cannot."""
+def _query(state: State, *arguments: str) -> dict[str, str]:
+    """Return name and value of each line that kubectl prints; empty if kubectl fails."""
     command = [state.bin / "kubectl", "--kubeconfig", state.kubeconfig, "--request-timeout=5s", *arguments]
     try:
         output = shell.run(command, timeout_seconds=15)
@@ -67,8 +67,8 @@ def show_control_plane(state: State) -> int:
     """Print the processes of the plain control plane; return 0 if it is ready."""
     processes = control_plane.running(state)
     _table(
-        ("process", name, f"runs (process {found.pid})" if found else "does not run")
-        for name, found in processes.items()
+        ("process", name, f"runs (process {identity.pid})" if identity else "does not run")
+        for name, identity in processes.items()
     )
     ready = control_plane.ready(state)
     print(f"kubeconfig: {control_plane.kubeconfig(state)}" if ready else "not ready; `control-plane up` makes it so")
@@ -76,7 +76,7 @@ def show_control_plane(state: State) -> int:
 
 
 def _table(rows: Iterable[Row]) -> None:
-    kept = list(rows)
-    widths = [max(len(row[column]) for row in kept) for column in range(2)]
-    for part, name, state in kept:
+    table = list(rows)
+    widths = [max(len(row[column]) for row in table) for column in range(2)]
+    for part, name, state in table:
         print(f"{part:<{widths[0]}}  {name:<{widths[1]}}  {state}")

@@ -30,7 +30,7 @@ def ensure(state: State, name: str) -> Path:
 
 
 def _unit(name: str) -> str:
-    """Return what is built for a name: one executable serves several."""
+    """Return the executable that is built for a name: several names may share one."""
     if name not in names():
         raise ClusterError(f"no tool is named {name!r}; there are {', '.join(names())}")
     return "kube" if name in gobuild.COMPONENTS else name

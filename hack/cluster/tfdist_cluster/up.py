@@ -1,4 +1,4 @@
-"""`up`, `down` and `build`: the parts in their order, what is independent at the same time."""
+"""`up`, `down` and `build`: the order of the parts; independent parts are built concurrently."""
 
 import contextlib
 import shutil
@@ -25,7 +25,7 @@ TARGETS = ("kind", "kube", "pause", "rootfs", "node-image")
 
 
 def up(state: State, count: int) -> None:
-    """Make the cluster usable, whatever state things are in."""
+    """Create or repair the cluster, from any state."""
     with lock.exclusive(state.root / "cluster.lock"):
         _require_disk(state)
         engine.ensure(state)
@@ -52,7 +52,7 @@ def _pull(image: str) -> bool:
 
 
 def build(state: State, targets: tuple[str, ...]) -> str:
-    """Build parts; return the name of the node image, or nothing if it was not wanted."""
+    """Build parts; return the name of the node image, or nothing if it is not a target."""
     gobuild.require_architecture()
     with lock.exclusive(state.root / "build.lock"), ThreadPoolExecutor() as pool:
         parts = _start(state, pool, targets)
@@ -66,19 +66,19 @@ def build(state: State, targets: tuple[str, ...]) -> str:
 
 
 def _start(state: State, pool: ThreadPoolExecutor, targets: tuple[str, ...]) -> "dict[str, Future[Path]]":
-    wanted = {*targets, *(("kube", "pause", "rootfs") if "node-image" in targets else ())}
+    selected = {*targets, *(("kube", "pause", "rootfs") if "node-image" in targets else ())}
     parts = {}
-    if "rootfs" in wanted:
+    if "rootfs" in selected:
         kind.require_root_for_build()
         parts["rootfs"] = pool.submit(rootfs.ensure, state)
     for program in (gobuild.KIND, gobuild.PAUSE, gobuild.KUBE):
-        if program.name in wanted:
+        if program.name in selected:
             parts[program.name] = pool.submit(gobuild.program, state, program)
     return parts
 
 
 def _wait(parts: "list[Future[Path]]") -> None:
-    """Wait for all; the first error is raised when it happens, though others still end."""
+    """Wait for all parts; raise the first error at once, though the executor still waits for the others."""
     for part in as_completed(parts):
         part.result()
 
@@ -91,22 +91,22 @@ def needs(state: State) -> tuple[int, str]:
 
 
 def _require_disk(state: State) -> None:
-    needed, _ = needs(state)
+    required, _ = needs(state)
     for folder, variable in ((state.root, "TFDIST_STATE"), (state.cache, "TFDIST_CACHE")):
-        free = shutil.disk_usage(folder).free / 2**30
-        if free < needed:
+        free_gib = shutil.disk_usage(folder).free / 2**30
+        if free_gib < required:
             raise ClusterError(
-                f"{folder} has {free:.0f} GiB free, and {needed} are needed; "
+                f"{folder} has {free_gib:.0f} GiB free, and {required} are needed; "
                 f"free some space, or set {variable} to a folder elsewhere"
             )
 
 
 def clean_cache(state: State) -> None:
-    """Remove all that is built, once no build of any clone runs; clones build again what they need."""
+    """Remove all build outputs after the running builds of all clones end; clones build again what they need."""
     locks = sorted([*state.cache.glob("*/.*.lock"), state.cached("images") / "lock"])
-    with contextlib.ExitStack() as held, console.step(f"remove the builds in {state.cache}"):
+    with contextlib.ExitStack() as stack, console.step(f"remove the builds in {state.cache}"):
         for path in locks:
-            held.enter_context(lock.exclusive(path))
+            stack.enter_context(lock.exclusive(path))
         for path in state.cache.glob("*/*"):
             if path not in locks:
                 shell.run(["rm", "--recursive", "--force", "--one-file-system", path])
@@ -116,7 +116,7 @@ def down(state: State, *, purge: bool) -> None:
     """Remove the cluster and everything that runs; with `purge` also the state of this clone, not the cache."""
     with lock.exclusive(state.root / "cluster.lock"):
         if not engine.answers() and engine.was_started(state):
-            engine.ensure(state)  # containers of a killed engine are removed by one that takes them over
+            engine.ensure(state)  # only an engine that adopts the containers of a killed one can remove them
         if engine.answers():
             kind.delete(state, cluster_name())
             if engine.ours(state) is not None:

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _demo(path: Path, *, yes: bool) -> int:
-    started = time.monotonic()
+    start = time.monotonic()
     console.info(WELCOME)
     cluster = target.choose()
     if cluster.own:
@@ -52,14 +52,14 @@ def _demo(path: Path, *, yes: bool) -> int:
     kubectl = cluster.kubectl()
     install.install(kubectl, controller=names["controller"], trainer=names["trainer"])
     example = follow.read(kubectl, path)
-    for prepared in (data,) if path == follow.EXAMPLE else (data, example_data):
-        prepared.prepare_volume(
+    for dataset in (data,) if path == follow.EXAMPLE else (data, example_data):
+        dataset.prepare_volume(
             kubectl, names["trainer"], storage_class=cluster.storage_class, access_mode=cluster.access_mode
         )
     follow.start(kubectl, example)
     job = follow.until_ended(kubectl, example)
     console.info(follow.final_table(kubectl, example))
-    console.info(f"\n{screen.result(job)} ({screen.duration(time.monotonic() - started)} in all)")
+    console.info(f"\n{screen.result(job)} ({screen.duration(time.monotonic() - start)} in all)")
     if job["status"]["phase"] != "Succeeded":
         console.info(follow.logs_of_failed(kubectl, example))
         return 1

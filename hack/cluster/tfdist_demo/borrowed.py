@@ -1,9 +1,9 @@
-"""A user's cluster, used for the tests: inspected before, and restored afterwards.
+"""A user's cluster, used for the tests: checked before them, and restored after them.
 
-`python3 -m tfdist_demo.borrowed check|clean`, with the cluster in `KUBECONFIG`. Everything of the tests has a name of
-its own (`place.TESTS`) or is in a namespace that begins like it. What the definition of TFDistJob is to a cluster there
-can be only once, so if TFDist is installed the tests do not start. What a run that was killed has left is known
-by its names; the next run, or `clean`, removes it.
+`python3 -m tfdist_demo.borrowed check|clean`, with the cluster in `KUBECONFIG`. All objects of the tests have separate
+names (`place.TESTS`) or are in namespaces with the prefix of these names. A cluster has only one definition of
+TFDistJob, so the tests do not start if TFDist is installed. The objects of a killed run are identified by their names;
+the next run, or `clean`, removes them.
 """
 
 import contextlib
@@ -30,16 +30,16 @@ OF_CLUSTER: Final = ("clusterrolebinding", "clusterrole")
 
 
 def require_free(kubectl: Kubectl) -> None:
-    """Return if TFDist is not in the cluster, or only as an earlier run of the tests left it.
+    """Check that TFDist is not installed in the cluster, except by an earlier run of the tests.
 
     Raises:
-        ClusterError: TFDist is installed already.
+        ClusterError: another installation of TFDist exists.
     """
-    found = kubectl.get("customresourcedefinition", DEFINITION)
-    if found is None or is_ours(found):
+    crd = kubectl.get("customresourcedefinition", DEFINITION)
+    if crd is None or is_ours(crd):
         return
     raise ClusterError(
-        f"this cluster has TFDist already: {owner(found)}. The tests install their own, and a cluster can have the "
+        f"this cluster has TFDist already: {owner(crd)}. The tests install their own, and a cluster can have the "
         f"definition {DEFINITION} only once; nothing was changed. Use another cluster, or remove that installation"
     )
 
@@ -60,21 +60,21 @@ def owner(definition: Mapping[str, Any]) -> str:
 
 
 def clean(kubectl: Kubectl) -> None:
-    """Remove all that the tests have made, and return when it is gone; everything is tried, whatever fails.
+    """Delete all objects of the tests and wait until they are gone; a failed step does not stop the others.
 
     Raises:
         ClusterError: something could not be removed; the message names it.
     """
-    left: list[str] = []
+    errors: list[str] = []
     with console.step("remove what the tests made", expected_seconds=60):
-        rest = partial(_delete_volumes, names=_volumes(kubectl))
-        for remove in (_jobs, _release, _namespaces, _definition, _roles, rest):
+        remove_volumes = partial(_delete_volumes, names=_volumes(kubectl))
+        for remove in (_jobs, _release, _namespaces, _definition, _roles, remove_volumes):
             try:
                 remove(kubectl)
             except ClusterError as error:
-                left.append(str(error))
-    if left:
-        raise ClusterError("not all of the tests' objects could be removed:\n" + "\n".join(left))
+                errors.append(str(error))
+    if errors:
+        raise ClusterError("not all of the tests' objects could be removed:\n" + "\n".join(errors))
 
 
 def _jobs(kubectl: Kubectl) -> None:
@@ -98,9 +98,9 @@ def _namespaces(kubectl: Kubectl) -> None:
         kubectl.run("delete", "namespace", *names, "--ignore-not-found", "--wait=true", timeout_seconds=WAIT_SECONDS)
 
 
-def namespaces_of_tests(listed: Mapping[str, Any]) -> list[str]:
+def namespaces_of_tests(namespace_list: Mapping[str, Any]) -> list[str]:
     """Return which namespaces of a list are the tests'."""
-    names = (str(item["metadata"]["name"]) for item in listed["items"])
+    names = (str(item["metadata"]["name"]) for item in namespace_list["items"])
     return [name for name in names if name == TESTS.namespace or name.startswith(TEST_NAMESPACES)]
 
 
@@ -117,8 +117,8 @@ def _definition(kubectl: Kubectl) -> None:
 
 
 def _has_our_definition(kubectl: Kubectl) -> bool:
-    found = kubectl.get("customresourcedefinition", DEFINITION)
-    return found is not None and is_ours(found)
+    definition = kubectl.get("customresourcedefinition", DEFINITION)
+    return definition is not None and is_ours(definition)
 
 
 def _roles(kubectl: Kubectl) -> None:
@@ -129,18 +129,18 @@ def _roles(kubectl: Kubectl) -> None:
 
 
 def _volumes(kubectl: Kubectl) -> list[str]:
-    """Return the volumes that claims of the tests are bound to: those that a class retains are to go, too."""
+    """Return the volumes that claims of the tests are bound to: those that a class retains are deleted, too."""
     with contextlib.suppress(CommandError):
-        listed = json.loads(kubectl.run("get", "persistentvolumes", "--output=json"))
-        return volumes_of_tests(listed)
+        volume_list = json.loads(kubectl.run("get", "persistentvolumes", "--output=json"))
+        return volumes_of_tests(volume_list)
     return []
 
 
-def volumes_of_tests(listed: Mapping[str, Any]) -> list[str]:
+def volumes_of_tests(volume_list: Mapping[str, Any]) -> list[str]:
     """Return which volumes of a list belong to claims of the tests."""
     namespaces = {
         str(item["metadata"]["name"]): str(item["spec"].get("claimRef", {}).get("namespace", ""))
-        for item in listed["items"]
+        for item in volume_list["items"]
     }
     return [
         name
@@ -154,17 +154,17 @@ def _delete_volumes(kubectl: Kubectl, names: list[str]) -> None:
         kubectl.run("delete", "persistentvolume", *names, "--ignore-not-found", timeout_seconds=WAIT_SECONDS)
 
 
-def borrow(chosen: target.Target) -> target.Target:
-    """Return the cluster with the tests' own names, if it is not the one that is made here."""
-    return chosen if chosen.own else replace(chosen, place=TESTS)
+def borrow(cluster: target.Target) -> target.Target:
+    """Return the cluster with the names of the tests, unless it is the one that is made here."""
+    return cluster if cluster.own else replace(cluster, place=TESTS)
 
 
 def main() -> int:
     """Check or clean the cluster of `KUBECONFIG`."""
     try:
-        chosen = borrow(target.choose())
-        if not chosen.own:
-            kubectl = chosen.kubectl()
+        cluster = borrow(target.choose())
+        if not cluster.own:
+            kubectl = cluster.kubectl()
             clean(kubectl) if sys.argv[1:] == ["clean"] else require_free(kubectl)
     except ClusterError as error:
         console.info(f"error: {error}")

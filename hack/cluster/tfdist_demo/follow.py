@@ -1,4 +1,4 @@
-"""Applies an example as a person would, and shows its job until it ends.
+"""Applies an example with kubectl, and shows the progress of its job until it ends.
 
 A job of an earlier run is deleted first in any phase; its checkpoints are in a separate folder.
 """
@@ -46,20 +46,20 @@ def read(kubectl: Kubectl, path: Path) -> Example:
     """
     if not path.exists():
         raise ClusterError(f"there is no example {path}; examples/README.md lists them")
-    printed = kubectl.run("create", "--dry-run=client", "--output=json", *_from(path))
-    for thing in objects(printed):
-        if (thing.get("kind"), thing.get("metadata", {}).get("namespace")) == ("TFDistJob", manifests.NAMESPACE):
-            return Example(path, thing["metadata"]["name"])
+    output = kubectl.run("create", "--dry-run=client", "--output=json", *_from(path))
+    for item in objects(output):
+        if (item.get("kind"), item.get("metadata", {}).get("namespace")) == ("TFDistJob", manifests.NAMESPACE):
+            return Example(path, item["metadata"]["name"])
     raise ClusterError(f"{path} holds no TFDistJob of namespace {manifests.NAMESPACE}")
 
 
-def objects(printed: str) -> Iterator[dict[str, Any]]:
+def objects(output: str) -> Iterator[dict[str, Any]]:
     """Yield the objects that kubectl prints as JSON: one document, or one after another, each an object or a list."""
-    decoder, rest = json.JSONDecoder(), printed.strip()
-    while rest.startswith("{"):
-        found, end = decoder.raw_decode(rest)
-        yield from found.get("items", [found])
-        rest = rest[end:].lstrip()
+    decoder, remaining = json.JSONDecoder(), output.strip()
+    while remaining.startswith("{"):
+        document, end = decoder.raw_decode(remaining)
+        yield from document.get("items", [document])
+        remaining = remaining[end:].lstrip()
 
 
 def _from(path: Path) -> tuple[str, str]:
@@ -83,19 +83,19 @@ def until_ended(kubectl: Kubectl, example: Example) -> dict[str, Any]:
     """Show the job's progress until it has ended, and return it.
 
     Raises:
-        ClusterError: it is gone, its pods cannot run, or it takes too long.
+        ClusterError: the job is deleted, its pods cannot run, or it exceeds the time limit.
     """
     console.info(f"$ kubectl -n {manifests.NAMESPACE} get tfd {example.job}    (in another terminal, too)")
     view, started = _View(), time.monotonic()
     try:
         while True:
-            job = _get_patiently(kubectl, example.job)
+            job = _get_with_retry(kubectl, example.job)
             view.show(screen.progress_line(job))
             if (job.get("status") or {}).get("phase") in ENDED:
                 return job
-            waited = time.monotonic() - started
-            install.explain_trouble(kubectl, manifests.NAMESPACE, example.selector, waited_seconds=waited)
-            if waited > LIMIT_SECONDS:
+            elapsed = time.monotonic() - started
+            install.explain_trouble(kubectl, manifests.NAMESPACE, example.selector, waited_seconds=elapsed)
+            if elapsed > LIMIT_SECONDS:
                 raise ClusterError(f"the job has not ended after {LIMIT_SECONDS} s\n{_state(kubectl)}")
             time.sleep(POLL_SECONDS)
     finally:
@@ -117,8 +117,8 @@ def logs_of_failed(kubectl: Kubectl, example: Example) -> str:
     return "\n".join(ends)
 
 
-def _get_patiently(kubectl: Kubectl, job: str) -> dict[str, Any]:
-    """Return the job, though an API server that restarts meanwhile does not answer for some seconds."""
+def _get_with_retry(kubectl: Kubectl, job: str) -> dict[str, Any]:
+    """Return the job; retry for some seconds, while the API server may restart."""
     for _ in range(PATIENCE_SECONDS):
         with contextlib.suppress(CommandError):
             return _get(kubectl, job)
@@ -138,7 +138,7 @@ def _state(kubectl: Kubectl) -> str:
 
 
 class _View:
-    """One line that is drawn over on a terminal; elsewhere a new line whenever something has changed."""
+    """Redraws one line on a terminal; elsewhere prints a line on every change."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()

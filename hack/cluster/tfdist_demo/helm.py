@@ -1,4 +1,4 @@
-"""helm, bound to one cluster, and the project's chart as a package, which is what a person would install."""
+"""helm, bound to one cluster, and the project's chart as a package, as users install it."""
 
 import shutil
 from collections.abc import Mapping
@@ -38,14 +38,14 @@ class Helm:
 
     def install(self, archive: Path, place: Place, *options: str) -> None:
         """Install a chart or upgrade its release; objects that were made without Helm become part of it."""
-        where = [f"--namespace={place.system}", f"--set=fullnameOverride={place.controller}"]
-        self.run("upgrade", "--install", place.release, str(archive), "--take-ownership", *where, *options)
+        release_options = [f"--namespace={place.system}", f"--set=fullnameOverride={place.controller}"]
+        self.run("upgrade", "--install", place.release, str(archive), "--take-ownership", *release_options, *options)
 
 
 def program() -> Path:
     """Return helm: the one on the path, else one that is built from its Go module."""
-    found = shutil.which("helm")
-    return Path(found) if found else tools.ensure(paths.State.from_environment(), "helm")
+    path = shutil.which("helm")
+    return Path(path) if path else tools.ensure(paths.State.from_environment(), "helm")
 
 
 def image_options(images: Mapping[str, str]) -> list[str]:

@@ -32,16 +32,16 @@ def uninstall(kubectl: Kubectl) -> None:
 
 
 def wait_until_ready(kubectl: Kubectl) -> None:
-    """Return when all replicas of the controller are ready and of the present version.
+    """Wait until all replicas of the controller are ready and updated.
 
     Raises:
-        ClusterError: a pod will not run, with the reason; or it took too long.
+        ClusterError: a pod cannot run, with the reason, or the wait exceeds its time limit.
     """
-    started, place = time.monotonic(), kubectl.place
+    start, place = time.monotonic(), kubectl.place
     while not _is_ready(kubectl):
-        waited = time.monotonic() - started
-        explain_trouble(kubectl, place.system, place.selector, waited_seconds=waited)
-        if waited > READY_SECONDS:
+        elapsed = time.monotonic() - start
+        explain_trouble(kubectl, place.system, place.selector, waited_seconds=elapsed)
+        if elapsed > READY_SECONDS:
             raise ClusterError(
                 f"the controller is not ready after {READY_SECONDS} s. Check: kubectl -n {place.system} get pods,events"
             )
@@ -49,18 +49,18 @@ def wait_until_ready(kubectl: Kubectl) -> None:
 
 
 def _is_ready(kubectl: Kubectl) -> bool:
-    """Return whether the present version of the Deployment has all its replicas, and no old ones are left."""
+    """Return whether all replicas of the Deployment are updated and available, and no old ones remain."""
     deployment = kubectl.get("deployment", kubectl.place.controller, f"--namespace={kubectl.place.system}")
     if deployment is None:
         return False
-    wanted, status = deployment["spec"]["replicas"], deployment.get("status") or {}
-    seen = status.get("observedGeneration") == deployment["metadata"]["generation"]
+    desired, status = deployment["spec"]["replicas"], deployment.get("status") or {}
+    is_observed = status.get("observedGeneration") == deployment["metadata"]["generation"]
     counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
-    return bool(seen and all(count == wanted for count in counts))
+    return bool(is_observed and all(count == desired for count in counts))
 
 
 def _of_newest_version(pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the pods that the newest version of a Deployment made: one that crashed before is being replaced."""
+    """Return the pods of the newest ReplicaSet of a Deployment: older pods that crash are being replaced."""
     newest = max(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default=None)
     return [pod for pod in pods if newest and _version(pod) == _version(newest)]
 
@@ -71,7 +71,7 @@ def _version(pod: dict[str, Any]) -> str | None:
 
 
 def explain_trouble(kubectl: Kubectl, namespace: str, selector: str, *, waited_seconds: float) -> None:
-    """Raise `ClusterError` when a pod will not run, with the reason and the end of its log.
+    """Raise `ClusterError` if a pod cannot run, with the reason and the end of its log.
 
     Args:
         kubectl: of the cluster.
@@ -80,9 +80,9 @@ def explain_trouble(kubectl: Kubectl, namespace: str, selector: str, *, waited_s
         waited_seconds: a pod that fits on no node is given some time, since others may end.
     """
     for pod in _of_newest_version(kubectl.pods(namespace, selector)):
-        what = trouble.of_pod(pod)
-        if not what and waited_seconds > UNSCHEDULABLE_SECONDS:
-            what = trouble.unschedulable(pod)
-        if what:
+        reason = trouble.of_pod(pod)
+        if not reason and waited_seconds > UNSCHEDULABLE_SECONDS:
+            reason = trouble.unschedulable(pod)
+        if reason:
             log = kubectl.logs(namespace, pod["metadata"]["name"])
-            raise ClusterError(what + (f"\nthe end of its log:\n{log}" if log else ""))
+            raise ClusterError(reason + (f"\nthe end of its log:\n{log}" if log else ""))

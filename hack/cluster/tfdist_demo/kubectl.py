@@ -1,4 +1,4 @@
-"""kubectl, bound to one cluster: every object goes through the command that a person would type."""
+"""kubectl, bound to one cluster: every request is a command that a user could run."""
 
 import json
 from collections.abc import Mapping
@@ -33,35 +33,35 @@ class Kubectl:
         return shell.run([self.program, *arguments], env=environment, stdin=stdin, timeout_seconds=timeout_seconds)
 
     def apply(self, *objects: Mapping[str, object] | str) -> None:
-        """Apply objects, or YAML texts, as their field manager; fields that others set meanwhile are taken back."""
-        for thing in objects:
-            text = thing if isinstance(thing, str) else json.dumps(thing)
+        """Apply objects, or YAML texts, on the server; fields of other managers are overwritten."""
+        for item in objects:
+            manifest = item if isinstance(item, str) else json.dumps(item)
             self.run(
-                "apply", "--server-side", "--force-conflicts", "--field-manager=tfdist-demo", "-f", "-", stdin=text
+                "apply", "--server-side", "--force-conflicts", "--field-manager=tfdist-demo", "-f", "-", stdin=manifest
             )
 
     def get(self, *arguments: str) -> dict[str, Any] | None:
         """Return an object or a list, or None if there is no such object."""
         try:
-            printed = self.run("get", *arguments, "--output=json", "--ignore-not-found")
+            output = self.run("get", *arguments, "--output=json", "--ignore-not-found")
         except CommandError as error:
             if "the server doesn't have a resource type" in error.output:
                 return None
             raise
-        return dict(json.loads(printed)) if printed.strip() else None
+        return dict(json.loads(output)) if output.strip() else None
 
     def pods(self, namespace: str, selector: str) -> list[dict[str, Any]]:
         """Return the pods that a label selector selects."""
-        found = self.get("pods", f"--namespace={namespace}", f"--selector={selector}")
-        return list(found["items"]) if found else []
+        pod_list = self.get("pods", f"--namespace={namespace}", f"--selector={selector}")
+        return list(pod_list["items"]) if pod_list else []
 
     def logs(self, namespace: str, pod: str, lines: int = 15) -> str:
         """Return the end of a pod's log, or of its previous container's if the current log is empty."""
         for previous in ("--previous=false", "--previous=true"):
             try:
-                printed = self.run("logs", f"--namespace={namespace}", pod, f"--tail={lines}", previous)
+                output = self.run("logs", f"--namespace={namespace}", pod, f"--tail={lines}", previous)
             except ClusterError:
                 continue
-            if printed.strip():
-                return printed.rstrip()
+            if output.strip():
+                return output.rstrip()
         return ""

@@ -31,7 +31,7 @@ WELCOME: Final = "TFDist without a cluster: {file} as processes of this machine.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prepare the data and become the run; return only if that fails."""
+    """Prepare the data and replace this process by the run; return only on failure."""
     parser = argparse.ArgumentParser(prog="tfdist_demo.on_this_machine", description=__doc__)
     parser.add_argument("file", nargs="?", type=Path, default=EXAMPLE, help=f"file or folder (default: {EXAMPLE})")
     options = parser.parse_args(arguments)
@@ -47,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    # Ctrl-C, and what it leads to, is the affair of the command, which this process becomes
+    # The command replaces this process and handles Ctrl-C itself
     return os.execv(command[0], command)  # noqa: S606  no shell is needed
 
 
 def claims(example: Path) -> list[str]:
-    """Return the claims of the demonstration that the manifests of an example speak of.
+    """Return the claims of the demonstration that the manifests of an example use.
 
     Raises:
         ClusterError: there is no such example.
@@ -62,12 +62,12 @@ def claims(example: Path) -> list[str]:
         text = "\n".join(file.read_text(encoding="utf-8") for file in files)
     except OSError as error:
         raise ClusterError(f"{example} cannot be read: {error.strerror}; EXAMPLE=FILE names another") from None
-    named = set(re.findall(r"claimName: ([a-z0-9-]+)", text))
-    return [claim for claim in CONTENTS if claim in named]
+    names = set(re.findall(r"claimName: ([a-z0-9-]+)", text))
+    return [claim for claim in CONTENTS if claim in names]
 
 
 def fill(contents: Contents, folder: Path) -> None:
-    """Have in `folder` what a volume of the demonstration holds, by the same commands, unless it is there.
+    """Fill `folder` like a volume of the demonstration, with the same commands, unless it is current.
 
     Raises:
         ClusterError: a command fails.
@@ -82,18 +82,20 @@ def fill(contents: Contents, folder: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
         for command in contents.commands:
-            done = subprocess.run([here(word, places) for word in command], check=False, capture_output=True)
-            if done.returncode:
-                raise ClusterError(f"{' '.join(command)}: {done.stderr.decode(errors='replace').strip()}")
+            completed = subprocess.run(
+                [here(argument, places) for argument in command], check=False, capture_output=True
+            )
+            if completed.returncode:
+                raise ClusterError(f"{' '.join(command)}: {completed.stderr.decode(errors='replace').strip()}")
     content.write_atomically(content.key_file(folder), contents.mark + "\n")
 
 
-def here(word: str, places: Mapping[str, str]) -> str:
+def here(argument: str, places: Mapping[str, str]) -> str:
     """Return a word of a command for a pod as it is on this machine: `places` stand for the pod's folders."""
-    if word == "python":
+    if argument == "python":
         return sys.executable
-    found = next((pod for pod in places if word == pod or word.startswith(f"{pod}/")), None)
-    return word if found is None else places[found] + word.removeprefix(found)
+    prefix = next((pod for pod in places if argument == pod or argument.startswith(f"{pod}/")), None)
+    return argument if prefix is None else places[prefix] + argument.removeprefix(prefix)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What an installation is called in a cluster; pure."""
+"""Names of an installation in a cluster; pure."""
 
 from dataclasses import dataclass
 
@@ -23,8 +23,8 @@ class Place:
 
 
 DEMO = Place("tfdist-demo", "tfdist-system", "tfdist", "tfdist-controller")
-"""Where people expect it: of `make demo`, and of the tests on the cluster that is made here."""
+"""Names that the documentation uses: of `make demo`, and of the tests on the cluster that is made here."""
 TESTS = Place("tfdist-e2e", "tfdist-e2e-system", "tfdist-e2e", "tfdist-e2e")
 """Names that the tests use on a user's cluster."""
 TEST_NAMESPACES = "tfdist-e2e-"
-"""How all further namespaces of the tests begin."""
+"""Prefix of all other namespaces of the tests."""

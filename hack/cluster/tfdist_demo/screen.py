@@ -1,4 +1,4 @@
-"""What a person sees of a job while it runs, and at its end; pure, at most 100 columns."""
+"""Text for the progress and the result of a job; pure, at most 100 columns."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,7 +9,7 @@ _UNKNOWN: Final = dict.fromkeys(("pod", "exitCode", "reason", "message"), "?")
 
 
 def progress_line(job: Mapping[str, Any]) -> str:
-    """Return phase, a bar, step, speed, the estimated rest and metrics, as far as they are known and fit."""
+    """Return phase, a bar, step, speed, the estimated remaining time and metrics, as far as known and fitting."""
     status = job.get("status") or {}
     progress = status.get("progress") or {}
     parts = [f"{status.get('phase') or 'Pending':<10}", bar(progress.get("percent"))]
@@ -24,7 +24,7 @@ def progress_line(job: Mapping[str, Any]) -> str:
     if not progress and status.get("replicas"):
         parts.append(replicas(status["replicas"]))
     while len(line := "  ".join(parts)) > WIDTH:
-        parts.pop()  # half a number would be another one
+        parts.pop()  # a truncated number would be wrong
     return line
 
 
@@ -40,15 +40,15 @@ def replicas(counts: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as people write them."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    """Return seconds in minutes and seconds, such as `2 min 5 s`."""
+    minutes, remainder = divmod(round(seconds), 60)
+    return f"{minutes} min {remainder} s" if minutes else f"{remainder} s"
 
 
 def clock(seconds: float) -> str:
     """Return seconds as minutes and seconds, short: `1:05`."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"
+    minutes, remainder = divmod(round(seconds), 60)
+    return f"{minutes}:{remainder:02d}"
 
 
 def result(job: Mapping[str, Any]) -> str:
@@ -56,11 +56,11 @@ def result(job: Mapping[str, Any]) -> str:
     status = job.get("status") or {}
     if status.get("phase") != "Succeeded":
         return "\n".join([f"the job ended as {status.get('phase')}", *_explanations(status)])
-    final = (status.get("evaluation") or {}).get("final") or {}
-    metrics = ", ".join(f"{name} {value:.4f}" for name, value in sorted((final.get("metrics") or {}).items()))
+    outcome = (status.get("evaluation") or {}).get("final") or {}
+    metrics = ", ".join(f"{name} {value:.4f}" for name, value in sorted((outcome.get("metrics") or {}).items()))
     return (
-        f"Succeeded. Evaluation of step {final.get('step')}: {metrics} over {final.get('examples', 0):,} examples"
-        if final
+        f"Succeeded. Evaluation of step {outcome.get('step')}: {metrics} over {outcome.get('examples', 0):,} examples"
+        if outcome
         else "Succeeded, without a result of the evaluation"
     )
 

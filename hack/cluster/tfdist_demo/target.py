@@ -1,4 +1,4 @@
-"""Which cluster the demonstration uses, and the word of its owner before anything is changed there.
+"""Which cluster the demonstration uses, and the user's confirmation before it is changed.
 
 A `KUBECONFIG` that is set names the user's cluster; otherwise it is the one that `tfdist_cluster` makes, which is
 owned by this checkout and needs no confirmation.
@@ -21,7 +21,7 @@ from tfdist_images import load
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A cluster and how its volumes are to be asked for."""
+    """A cluster, and the storage class and access mode of volume claims in it."""
 
     kubeconfig: str
     own: bool
@@ -35,16 +35,16 @@ class Target:
         return {"KUBECONFIG": self.kubeconfig}
 
     def kubectl(self) -> Kubectl:
-        """Return kubectl: the one on the path for the user's cluster, the one built here for our own.
+        """Return kubectl: from the path for the user's cluster, or the one built here for the cluster made here.
 
         Raises:
             ClusterError: there is none.
         """
-        built = paths.State.from_environment().bin / "kubectl"
-        found = built if self.own and built.exists() else shutil.which("kubectl")
-        if not found and not built.exists():
+        built_kubectl = paths.State.from_environment().bin / "kubectl"
+        path = built_kubectl if self.own and built_kubectl.exists() else shutil.which("kubectl")
+        if not path and not built_kubectl.exists():
             raise ClusterError("kubectl is not installed, and the cluster that KUBECONFIG names is used through it")
-        return Kubectl(Path(found or built), self.kubeconfig, self.place)
+        return Kubectl(Path(path or built_kubectl), self.kubeconfig, self.place)
 
 
 def choose(environment: Mapping[str, str] = os.environ) -> Target:

@@ -1,7 +1,7 @@
 """A volume of the demonstration, filled once.
 
-Its claim carries the hash of what it holds, written when the last file is there: the volume and the mark come and go
-together, and a later run needs no pod to know.
+An annotation of its claim has the hash of the contents, and is written after the last file: it is deleted with the
+volume, and a later run checks it without a pod.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ START_SECONDS: Final = 180
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a volume shall hold, and how it is made there."""
+    """The desired contents of a volume, and the commands that create them."""
 
     claim: str
     what: str
@@ -37,8 +37,8 @@ class Contents:
     @property
     def mark(self) -> str:
         """The hash of all of it."""
-        hashed = content.files_digest(list(self.files.values()))
-        return content.digest(sorted(self.files), hashed, self.folder, self.commands)[:16]
+        files_hash = content.files_digest(list(self.files.values()))
+        return content.digest(sorted(self.files), files_hash, self.folder, self.commands)[:16]
 
 
 def prepare(kubectl: Kubectl, trainer: str, contents: Contents, *, storage_class: str | None, access_mode: str) -> None:
@@ -67,15 +67,15 @@ def _claim(kubectl: Kubectl, name: str) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def _loader_pod(kubectl: Kubectl, trainer: str, claim: str) -> Iterator[None]:
-    """Have the loader's pod run while the body does; one that an interrupted run left is replaced."""
+    """Run the loader's pod during the body; replace the pod of an interrupted run."""
     _delete_loader(kubectl)
     kubectl.apply(manifests.loader(trainer, kubectl.place.namespace, claim))
     try:
-        started = time.monotonic()
+        start = time.monotonic()
         while not _runs(kubectl):
-            waited = time.monotonic() - started
-            install.explain_trouble(kubectl, kubectl.place.namespace, "", waited_seconds=waited)
-            if waited > START_SECONDS:
+            elapsed = time.monotonic() - start
+            install.explain_trouble(kubectl, kubectl.place.namespace, "", waited_seconds=elapsed)
+            if elapsed > START_SECONDS:
                 raise ClusterError(
                     f"pod {manifests.LOADER} does not run after {START_SECONDS} s. "
                     f"Check: kubectl -n {kubectl.place.namespace} get pvc,pods,events"

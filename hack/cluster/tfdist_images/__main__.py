@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "command", choices=COMMANDS, help="; ".join(f"{name}: {what}" for name, what in COMMANDS.items())
+        "command", choices=COMMANDS, help="; ".join(f"{name}: {description}" for name, description in COMMANDS.items())
     )
     parser.add_argument("--image", action="append", choices=content.RECIPES, help="only this one; may be repeated")
     return parser
@@ -66,8 +66,8 @@ def _run(command: str, recipes: Sequence[content.Recipe]) -> int:
         print(json.dumps(names))
     elif command == "list":
         for image in build.images_now(recipes):
-            built = image.archive.exists()
-            print(f"{image.name:40} {_megabytes(image.archive.stat().st_size) if built else 'not built'}")
+            exists = image.archive.exists()
+            print(f"{image.name:40} {_megabytes(image.archive.stat().st_size) if exists else 'not built'}")
     elif command == "release":
         build.release()
     elif command == "push" and not registry:

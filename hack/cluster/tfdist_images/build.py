@@ -1,7 +1,7 @@
 """Builds what changed: from the working tree to archives named after their content.
 
-Everything happens under one lock. The files are copied first and the hash is taken from the copy, so editing
-while an image builds neither breaks it nor puts something else under its name.
+Everything happens under one lock. The files are copied first and the copy is hashed and built, so edits during a
+build neither break the image nor change its content.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from tfdist_images import builders, content, programs, store, wheels
 from tfdist_images.content import Recipe
 
 KEPT_ARCHIVES: Final = 3
-"""Archives kept for each image: the newest, and those of other clones or for going back."""
+"""Archives kept for each image: the newest, and those of other clones or earlier commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Image:
 
     @property
     def archive(self) -> Path:
-        """Where its archive lies or will lie."""
+        """Path of its archive, which need not exist."""
         return store.folder("images") / f"{self.recipe.name}-{self.digest}.tar"
 
 
@@ -65,8 +65,8 @@ def build(recipes: Sequence[Recipe], root: Path = store.ROOT) -> list[Image]:
 @contextlib.contextmanager
 def _snapshot(recipes: Sequence[Recipe], root: Path) -> Iterator[Path]:
     """Yield a folder with a copy of exactly the files that the images are made of."""
-    for left in store.folder("images").glob(".context-*"):  # of a killed build
-        remove(left)
+    for stale in store.folder("images").glob(".context-*"):  # of a killed build
+        remove(stale)
     files = sorted({file for recipe in recipes for file in content.input_files(root, recipe)})
     with tempfile.TemporaryDirectory(dir=store.folder("images"), prefix=".context-") as folder:
         content.stage(root, files, Path(folder))
@@ -74,7 +74,7 @@ def _snapshot(recipes: Sequence[Recipe], root: Path) -> Iterator[Path]:
 
 
 def _build_missing(images: Sequence[Image], context: Path) -> None:
-    """Make the base while the wheels come, then the images side by side."""
+    """Build the base while the wheels download, then the images in parallel."""
     builder = builders.builder_of(builders.choose())
     tasks: list[Callable[[], None]] = [builder.prepare]
     if builder.uses_wheels:
@@ -87,8 +87,8 @@ def _build_missing(images: Sequence[Image], context: Path) -> None:
 
 
 def _download_wheels(images: Sequence[Image], context: Path) -> None:
-    for locked in (content.BUILD_REQUIREMENTS, *(image.recipe.requirements for image in images)):
-        wheels.download(context / locked)
+    for requirements in (content.BUILD_REQUIREMENTS, *(image.recipe.requirements for image in images)):
+        wheels.download(context / requirements)
 
 
 def release() -> None:
@@ -100,17 +100,17 @@ def release() -> None:
 def _build_one(builder: builders.Builder, image: Image, context: Path, revision: str) -> None:
     with (
         console.step(f"image {image.name}", expected_seconds=image.recipe.expected_seconds),
-        store.complete_or_absent(image.archive) as new,
+        store.complete_or_absent(image.archive) as archive,
     ):
         builder.build(context, image.recipe, image.name, {"REVISION": revision})
-        builder.export(image.name, new)
+        builder.export(image.name, archive)
 
 
 def in_parallel(tasks: Sequence[Callable[[], None]]) -> None:
     """Run the tasks in threads; the first error is raised when all have ended."""
     with ThreadPoolExecutor(max_workers=len(tasks)) as pool:
-        for done in [pool.submit(task) for task in tasks]:
-            done.result()
+        for future in [pool.submit(task) for task in tasks]:
+            future.result()
 
 
 def _prune(builder: builders.Builder, image: Image) -> None:
@@ -118,7 +118,7 @@ def _prune(builder: builders.Builder, image: Image) -> None:
     recipe = image.recipe
     archives = store.folder("images").glob(f"{recipe.name}-{'?' * content.HASH_LENGTH}.tar")
     by_age = sorted(archives, key=lambda path: path.stat().st_mtime, reverse=True)
-    for old in by_age[KEPT_ARCHIVES:]:
-        old.unlink()
+    for archive in by_age[KEPT_ARCHIVES:]:
+        archive.unlink()
     digests = [path.stem.removeprefix(f"{recipe.name}-") for path in by_age[:KEPT_ARCHIVES]]
     builder.forget(recipe.repository, [content.image_name(recipe, digest) for digest in digests])

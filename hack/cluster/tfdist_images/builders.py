@@ -23,7 +23,7 @@ LOCAL: Final = "localhost/"
 
 
 class Builder(Protocol):
-    """What the build asks of a builder."""
+    """The operations of a program that builds images."""
 
     @property
     def uses_wheels(self) -> bool:
@@ -58,17 +58,17 @@ class Choice:
 
 def choose(environment: Mapping[str, str] = os.environ) -> Choice:
     """Return the earlier choice, or choose by what the machine has; `BASE_IMAGE` and `IMAGE_BUILDER` override it."""
-    asked_base, asked_builder = environment.get("BASE_IMAGE"), environment.get("IMAGE_BUILDER")
-    if asked_base or asked_builder:
-        builder = asked_builder or ("docker" if _engine_answers() else "buildah")
-        return Choice(builder, asked_base or (DEFAULT_BASE if builder == "docker" else base.IMAGE))
-    memory = store.folder("images") / "builder.json"
-    if memory.exists():
-        known = Choice(**json.loads(memory.read_text()))
-        if not known.base.startswith(LOCAL) or known.base == base.IMAGE:
-            return known
+    base_override, builder_override = environment.get("BASE_IMAGE"), environment.get("IMAGE_BUILDER")
+    if base_override or builder_override:
+        builder = builder_override or ("docker" if _engine_answers() else "buildah")
+        return Choice(builder, base_override or (DEFAULT_BASE if builder == "docker" else base.IMAGE))
+    path = store.folder("images") / "builder.json"
+    if path.exists():
+        stored_choice = Choice(**json.loads(path.read_text()))
+        if not stored_choice.base.startswith(LOCAL) or stored_choice.base == base.IMAGE:
+            return stored_choice
     choice = Choice("docker", DEFAULT_BASE) if _engine_has(DEFAULT_BASE) else Choice("buildah", base.IMAGE)
-    with store.complete_or_absent(memory) as partial:
+    with store.complete_or_absent(path) as partial:
         partial.write_text(json.dumps(asdict(choice)))
     return choice
 
@@ -176,8 +176,8 @@ class Buildah:
     def forget(self, repository: str, kept: Collection[str]) -> None:
         """Remove the names and what only they held; the layers that later builds start from stay."""
         prefix = f"{LOCAL}{repository}:"
-        listed = programs.output([*_buildah(), "images", "--format={{.Name}}:{{.Tag}}"]) or ""
-        for name in listed.split():
+        output = programs.output([*_buildah(), "images", "--format={{.Name}}:{{.Tag}}"]) or ""
+        for name in output.split():
             if name.startswith(prefix) and name.removeprefix(LOCAL) not in kept:
                 self._run("rmi", name, log=store.log(f"forget-{_word(repository)}"))
 

@@ -84,16 +84,16 @@ class MissingInputError(Exception):
 
 def input_files(root: Path, recipe: Recipe) -> list[str]:
     """Return the files that go into an image, relative to `root`, sorted."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for entry in recipe.inputs:
         path = root / entry
         if path.is_dir():
-            found.update(str(file.relative_to(root)) for file in path.rglob("*") if file.is_file())
+            paths.update(str(file.relative_to(root)) for file in path.rglob("*") if file.is_file())
         elif path.is_file():
-            found.add(entry)
+            paths.add(entry)
         else:
             raise MissingInputError(f"{path} is missing, and the image {recipe.repository} is made of it")
-    return sorted(file for file in found if not _is_ignored(file))
+    return sorted(file for file in paths if not _is_ignored(file))
 
 
 def _is_ignored(file: str) -> bool:

@@ -18,7 +18,7 @@ from tfdist_images.build import Image
 
 
 class Destination(StrEnum):
-    """The ways into a cluster."""
+    """How images get into a cluster."""
 
     OWN = "own"
     KIND = "kind"
@@ -47,46 +47,46 @@ def load(images: Sequence[Image], environment: Mapping[str, str] = os.environ) -
     """Bring the images into the cluster in use, or push them to the registry that `REGISTRY` names."""
     registry, own = environment.get("REGISTRY"), is_own_cluster(environment)
     context = None if own else (programs.output(["kubectl", "config", "current-context"]) or "").strip()
-    where = destination(context=context, own=own, registry=registry)
-    if where is Destination.REGISTRY and registry:
+    way = destination(context=context, own=own, registry=registry)
+    if way is Destination.REGISTRY and registry:
         push(images, registry)
         return
-    if where is Destination.OWN:
+    if way is Destination.OWN:
         cluster_load.load([image.archive for image in images])
         return
-    needed = [image for image in images if not _nodes_have(image)]
+    missing = [image for image in images if not _nodes_have(image)]
     for image in images:
-        if image not in needed:
+        if image not in missing:
             console.info(f"image {image.name} is in the cluster already")
-    for image in needed:
+    for image in missing:
         with console.step(f"load {image.name} into the cluster", expected_seconds=20):
-            shell.run(_command(where, context or "", image.archive))
+            shell.run(_command(way, context or "", image.archive))
 
 
 def is_own_cluster(environment: Mapping[str, str]) -> bool:
     """Return whether the cluster in use is the one that `tfdist_cluster` makes: no KUBECONFIG is set, or its own is."""
-    given = environment.get("KUBECONFIG")
-    return not given or paths.State.from_environment().root in Path(given).resolve().parents
+    kubeconfig = environment.get("KUBECONFIG")
+    return not kubeconfig or paths.State.from_environment().root in Path(kubeconfig).resolve().parents
 
 
-def _command(where: Destination, context: str, archive: Path) -> list[str | Path]:
+def _command(way: Destination, context: str, archive: Path) -> list[str | Path]:
     """Return the command that loads an archive into the user's kind or minikube."""
-    if where is Destination.KIND:
+    if way is Destination.KIND:
         return ["kind", "load", "image-archive", archive, "--name", context.removeprefix("kind-")]
     return ["minikube", "image", "load", archive]
 
 
 def _nodes_have(image: Image) -> bool:
     """Return whether every node lists the image; a node lists its 50 largest, which ours are among."""
-    printed = programs.output(["kubectl", "get", "nodes", "--output=json", "--request-timeout=20s"])
-    return printed is not None and all_nodes_list(json.loads(printed), image.name)
+    output = programs.output(["kubectl", "get", "nodes", "--output=json", "--request-timeout=20s"])
+    return output is not None and all_nodes_list(json.loads(output), image.name)
 
 
 def all_nodes_list(nodes: Mapping[str, list[dict[str, dict[str, list[dict[str, list[str]]]]]]], name: str) -> bool:
     """Return whether each node of a NodeList that takes pods of ours has an image called `name`."""
     workers = [node for node in nodes["items"] if not _is_control_plane(node)] or nodes["items"]
     return bool(workers) and all(
-        any(known == name or known.endswith(f"/{name}") for known in _image_names(node)) for node in workers
+        any(image == name or image.endswith(f"/{name}") for image in _image_names(node)) for node in workers
     )
 
 

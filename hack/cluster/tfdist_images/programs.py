@@ -15,7 +15,7 @@ LOCK_WAIT_SECONDS: Final = 600
 
 
 def output(command: Sequence[str | Path], *, timeout_seconds: float = 30) -> str | None:
-    """Return what a program prints, or None when it is missing, fails or is late."""
+    """Return what a program prints, or None if it is missing, fails or times out."""
     try:
         return shell.run(command, timeout_seconds=timeout_seconds)
     except ClusterError:

@@ -1,4 +1,4 @@
-"""Where images, bases, wheels and logs lie, and how to write there without leaving halves behind.
+"""Folders of images, bases, wheels and logs, and atomic writes to them.
 
 All but the logs is in the cache of `tfdist_cluster`, which all clones of this user share, and which may be deleted at
 any time when nothing builds.

@@ -34,7 +34,10 @@ def download(requirements: Path) -> None:
     marker = folder() / f"{requirements.stem}-{digest}.json"
     if _is_complete(marker):
         return
-    with console.step(f"wheels of {requirements.name}", expected_seconds=20), store.complete_or_absent(marker) as new:
+    with (
+        console.step(f"wheels of {requirements.name}", expected_seconds=20),
+        store.complete_or_absent(marker) as marker_file,
+    ):
         fresh = folder() / f".fresh-{requirements.stem}"
         remove(fresh)
         fresh.mkdir()
@@ -46,7 +49,7 @@ def download(requirements: Path) -> None:
         for name in names:
             (fresh / name).replace(folder() / name)
         fresh.rmdir()
-        new.write_text(json.dumps(names))
+        marker_file.write_text(json.dumps(names))
 
 
 def _is_complete(marker: Path) -> bool:
@@ -56,7 +59,7 @@ def _is_complete(marker: Path) -> bool:
 def pip_arguments(destination: Path, requirements: Path, machine: str) -> Sequence[str]:
     """Return pip's arguments for a download that depends neither on this Python's version nor on this C library."""
     platforms = [f"manylinux_2_{minor}_{machine}" for minor in range(NEWEST_GLIBC_MINOR, 4, -1)]
-    platforms += [f"{old}_{machine}" for old in ("manylinux2014", "manylinux2010", "manylinux1", "linux")]
+    platforms += [f"{tag}_{machine}" for tag in ("manylinux2014", "manylinux2010", "manylinux1", "linux")]
     return [
         "download", "--disable-pip-version-check", "--progress-bar=off", "--require-hashes", "--no-deps",
         "--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON_VERSION}",

@@ -20,7 +20,7 @@ class EventBudget:
     at: float | None = None
 
     def spend(self, now: float) -> bool:
-        """Spend one token; return whether one was left."""
+        """Take one token; return whether one was available."""
         if self.at is not None:
             self.left = min(float(BURST), self.left + (now - self.at) / REFILL_SECONDS)
         self.at = now

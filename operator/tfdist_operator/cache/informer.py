@@ -41,7 +41,7 @@ _WATCH_SECONDS: Final = 300
 _SILENCE_SECONDS: Final = 120.0
 """The API server sends a bookmark about every minute, if any."""
 _PAUSE_SECONDS: Final = 0.1
-"""Between two watches: a server that ends each at once causes no tight loop."""
+"""Minimum pause between two watches: a server that ends each at once causes no tight loop."""
 _RESUMED: Final = 3
 """Maximum number of consecutive error events of the server after which the watch is resumed; then a list follows."""
 _NO_STREAMED_LISTS: Final = frozenset({400, 422})
@@ -81,8 +81,8 @@ class Watched:
         cls, group_version: str, plural: str, namespace: str, selector: str = "", *, metadata_only: bool = False
     ) -> "Watched":
         """Return the kind in one namespace, or in all when `namespace` is empty."""
-        within = f"namespaces/{namespace}/" if namespace else ""
-        return cls(f"/{group_version}/{within}{plural}", plural, selector, namespace, metadata_only)
+        namespace_path = f"namespaces/{namespace}/" if namespace else ""
+        return cls(f"/{group_version}/{namespace_path}{plural}", plural, selector, namespace, metadata_only)
 
     @property
     def accepts_list(self) -> str:
@@ -178,13 +178,13 @@ class Informer:
 
     def _give_up_streamed_lists(self, error: ApiError) -> None:
         """List in pages from now on, if the server has rejected a streamed list."""
-        asked = not self._version and self._streams_lists
-        if asked and isinstance(error, Rejected) and error.code in _NO_STREAMED_LISTS:
+        requested = not self._version and self._streams_lists
+        if requested and isinstance(error, Rejected) and error.code in _NO_STREAMED_LISTS:
             log.info("the server does not stream lists", extra={"resource": self.what, "answer": str(error)})
             self._streams_lists = False
 
     async def _on_silence(self, error: Silent) -> None:
-        """Resume a watch of which nothing may have changed; a list that does not end is an error."""
+        """Resume a watch after a timeout, which may mean no change; a list that does not end is an error."""
         if self._listing is not None:
             await self._back_off(error)
         else:
@@ -197,7 +197,7 @@ class Informer:
         await self._sleep(RECONNECT.seconds(self._failures))
 
     async def _list_pages(self) -> None:
-        seen: set[str] = set()
+        uids: set[str] = set()
         query = {"labelSelector": self._watched.selector, "limit": _PAGE}
         while True:
             page = await self._client.request(
@@ -205,13 +205,13 @@ class Informer:
             )
             for item in items(page):
                 self._dispatch(item)
-                seen.add(item["metadata"]["uid"])
+                uids.add(item["metadata"]["uid"])
             query["continue"] = page["metadata"].get("continue", "")
             if not query["continue"]:
                 break
-        self._listed(seen, page["metadata"]["resourceVersion"])
+        self._on_list(uids, page["metadata"]["resourceVersion"])
 
-    def _listed(self, uids: AbstractSet[str], version: str) -> None:
+    def _on_list(self, uids: AbstractSet[str], version: str) -> None:
         self._handler.replace(uids, int(version), self._watched.namespace)
         self._handler.on_bookmark(int(version), self._watched.namespace)
         self._version = version
@@ -257,7 +257,7 @@ class Informer:
         if kind == "ERROR":
             raise self._error(item)
         if kind != "BOOKMARK":
-            self._dispatch(item, gone=kind == "DELETED")
+            self._dispatch(item, deleted=kind == "DELETED")
         self._advance(kind, meta)
 
     def _error(self, status: Mapping[str, Any]) -> ApiError:
@@ -273,15 +273,15 @@ class Informer:
             self._failures = self._errors = 0
             self._handler.on_bookmark(int(self._version), self._watched.namespace)
         elif kind == "BOOKMARK" and _END_OF_LIST in (meta.get("annotations") or {}):
-            listed, self._listing = self._listing, None
-            self._listed(listed, meta["resourceVersion"])
+            uids, self._listing = self._listing, None
+            self._on_list(uids, meta["resourceVersion"])
         elif kind != "BOOKMARK":
             self._listing.add(meta["uid"])
 
-    def _dispatch(self, item: Mapping[str, Any], *, gone: bool = False) -> None:
+    def _dispatch(self, item: Mapping[str, Any], *, deleted: bool = False) -> None:
         """Pass an object to the handler; one with the controller's labels and another format is only logged."""
         try:
-            (self._handler.on_delete if gone else self._handler.on_update)(item)
+            (self._handler.on_delete if deleted else self._handler.on_update)(item)
         except Exception as error:
             meta = item.get("metadata", {})
             name = f"{meta.get('namespace')}/{meta.get('name')}"

@@ -53,7 +53,7 @@ class CachedJob(StoredJob):
     """Whether this version is a write of this process that changed only counters of the status."""
 
     def is_older_than(self, other: "CachedJob") -> bool:
-        """Return whether it was created before another job; of two of one second the order is that of their UIDs."""
+        """Return whether it was created before another job; the UIDs decide between jobs of the same second."""
         return (self.created_at, self.uid) < (other.created_at, other.uid)
 
 
@@ -114,10 +114,10 @@ class JobCache(ObjectCache[CachedJob]):
         meta = raw["metadata"]
         key = NamespacedName(meta["namespace"], meta["name"])
         self._store(raw)
-        known = self.get(key)
-        if known is None or not known.counters_only:
+        cached = self.get(key)
+        if cached is None or not cached.counters_only:
             self._on_change(key)
-        self._report_trial(known)
+        self._report_trial(cached)
 
     def write_through(self, raw: Raw, *, counters_only: bool = False) -> None:
         """Store the response to a write of this process, and report no change: a reconcile made it.
@@ -135,33 +135,33 @@ class JobCache(ObjectCache[CachedJob]):
 
         A version up to the cached one does not restore it.
         """
-        known = self.get(job.key)
-        if known is not None and known.uid == job.uid:
+        cached = self.get(job.key)
+        if cached is not None and cached.uid == job.uid:
             del self._objects[job.key]
-            self._on_removed(job.key, job.key, known, None)
-            self._bury(known.uid, known.resource_version)
+            self._on_removed(job.key, job.key, cached, None)
+            self._bury(cached.uid, cached.resource_version)
 
     def _report_trial(self, job: CachedJob | None) -> None:
         if job is not None and job.sweep is not None:
             self._on_trial_change(job.sweep.key)
 
-    def _on_removed(self, name: Name, key: NamespacedName, found: CachedJob, successor: CachedJob | None) -> None:
-        self._report_trial(found)
-        if found.location is None or (successor is not None and successor.location == found.location):
+    def _on_removed(self, name: Name, key: NamespacedName, removed: CachedJob, successor: CachedJob | None) -> None:
+        self._report_trial(removed)
+        if removed.location is None or (successor is not None and successor.location == removed.location):
             return
-        names = self._by_location.get((key.namespace, found.location), set())
+        names = self._by_location.get((key.namespace, removed.location), set())
         names.discard(name)
         if not names:
-            self._by_location.pop((key.namespace, found.location), None)
+            self._by_location.pop((key.namespace, removed.location), None)
 
     def _parse(self, raw: Raw) -> tuple[NamespacedName, CachedJob]:
         meta = raw["metadata"]
         key = NamespacedName(meta["namespace"], meta["name"])
-        known = self.get(key)
-        if known is not None and (known.uid, known.generation) == (meta["uid"], meta["generation"]):
-            job, problems, template = _with_labels(known.job, meta), known.problems, known.template
-            manager, valid, location = known.managed_by, _with_labels(known.partial, meta), known.location
-            found = known.warnings
+        previous = self.get(key)
+        if previous is not None and (previous.uid, previous.generation) == (meta["uid"], meta["generation"]):
+            job, problems, template = _with_labels(previous.job, meta), previous.problems, previous.template
+            manager, valid, location = previous.managed_by, _with_labels(previous.partial, meta), previous.location
+            found = previous.warnings
         else:
             job, problems = parsed(self._read, raw, "job")
             template = fingerprint(job) if job else ""
@@ -184,7 +184,7 @@ class JobCache(ObjectCache[CachedJob]):
             managed_by=manager,
             template=template,
             created_at=meta.get("creationTimestamp", ""),
-            older=older_specifications(raw, _specifications(known, meta["uid"]), self._pod_defaults),
+            older=older_specifications(raw, _specifications(previous, meta["uid"]), self._pod_defaults),
             partial=valid,
             restarted_at=restart_request(raw),
             location=location,
@@ -195,7 +195,7 @@ class JobCache(ObjectCache[CachedJob]):
         return parse(raw, self._pod_defaults, programs=self._check_programs)
 
     def _warnings(self, job: TFDistJob) -> tuple[FieldError, ...]:
-        """Return the warnings about a valid job; an error of theirs must not keep it from running."""
+        """Return the warnings about a valid job; an exception in the checks must not keep it from running."""
         try:
             return tuple(warnings(job, self._pod_defaults, programs=self._check_programs))
         except Exception:
@@ -215,16 +215,16 @@ def _owning_sweep(meta: Raw) -> OwningSweep | None:
     """Return the sweep in the controller reference of a job."""
     for owner in meta.get("ownerReferences") or ():
         if owner.get("controller") and (owner["apiVersion"], owner["kind"]) == (SWEEP_API_VERSION, SWEEP_KIND):
-            suspended = SUSPENDED_BY_SWEEP in (meta.get("annotations") or {})
-            return OwningSweep(NamespacedName(meta["namespace"], owner["name"]), owner["uid"], suspended)
+            by_sweep = SUSPENDED_BY_SWEEP in (meta.get("annotations") or {})
+            return OwningSweep(NamespacedName(meta["namespace"], owner["name"]), owner["uid"], by_sweep)
     return None
 
 
-def _specifications(known: CachedJob | None, uid: str) -> Mapping[int, TFDistJob]:
+def _specifications(previous: CachedJob | None, uid: str) -> Mapping[int, TFDistJob]:
     """Return the valid specifications of a job that this process has observed, by generation."""
-    if known is None or known.uid != uid:
+    if previous is None or previous.uid != uid:
         return {}
-    return {**known.older, known.generation: known.job} if known.job else known.older
+    return {**previous.older, previous.generation: previous.job} if previous.job else previous.older
 
 
 def _managed_by(raw: Mapping[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""Kueue on this cluster: whether it is there, the Workloads of jobs, and its ResourceFlavors."""
+"""Kueue on this cluster: whether it is installed, the Workloads of jobs, and its ResourceFlavors."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -53,6 +53,6 @@ class Kueue:
 
 async def _served_version(client: Client) -> str:
     """Return the best version of Kueue's API that the API server serves; "" for none."""
-    found = await client.request("GET", f"/apis/{GROUP}", resource="discovery")
-    served = {str(each.get("version")) for each in found.get("versions") or ()}
-    return next((version for version in VERSIONS if version in served), "")
+    group = await client.request("GET", f"/apis/{GROUP}", resource="discovery")
+    versions = {str(item.get("version")) for item in group.get("versions") or ()}
+    return next((version for version in VERSIONS if version in versions), "")

@@ -51,7 +51,7 @@ class FlavorCache:
 
     def replace(self, uids: AbstractSet[str], version: int, namespace: str = ALL_NAMESPACES) -> None:  # noqa: ARG002
         """Remove the flavors that a list lacks."""
-        self._flavors = {name: found for name, found in self._flavors.items() if found[0] in uids}
+        self._flavors = {name: entry for name, entry in self._flavors.items() if entry[0] in uids}
 
     def on_bookmark(self, version: int, namespace: str = ALL_NAMESPACES) -> None:
         """Ignore the watermark: only the watch writes here."""

@@ -65,12 +65,12 @@ class ObjectCache(ABC, Generic[T]):
 
     def get(self, name: Name) -> T | None:
         """Return the object with this namespace and name."""
-        found = self._objects.get(name)
-        return found[1] if found is not None else None
+        entry = self._objects.get(name)
+        return entry[1] if entry is not None else None
 
     def versions(self, namespace: str = ALL_NAMESPACES) -> dict[str, int]:
         """Return the resource version of every object of a namespace, or of all, by UID."""
-        return {found.uid: found.resource_version for _, found in self._in(namespace)}
+        return {item.uid: item.resource_version for _, item in self._in(namespace)}
 
     def upsert(self, raw: Raw) -> None:
         """Store an object from a response, unless it is stale.
@@ -96,9 +96,9 @@ class ObjectCache(ABC, Generic[T]):
 
     def replace(self, uids: AbstractSet[str], version: int, namespace: str = ALL_NAMESPACES) -> None:
         """Remove the objects that a list of `namespace` at `version` lacks, unless they were created since."""
-        for name, found in list(self._in(namespace)):
-            if found.uid not in uids and found.resource_version <= version:
-                self._delete(name, found.uid, version)
+        for name, item in list(self._in(namespace)):
+            if item.uid not in uids and item.resource_version <= version:
+                self._delete(name, item.uid, version)
 
     def on_bookmark(self, version: int, namespace: str = ALL_NAMESPACES) -> None:
         """Advance the watermark of the watch of a namespace, or of all."""
@@ -108,12 +108,12 @@ class ObjectCache(ABC, Generic[T]):
     def _parse(self, raw: Raw) -> tuple[NamespacedName, T]:
         """Return the key of an object's job, and the object as it is cached."""
 
-    def _on_removed(self, name: Name, key: NamespacedName, found: T, successor: T | None) -> None:
+    def _on_removed(self, name: Name, key: NamespacedName, removed: T, successor: T | None) -> None:
         """Update the indexes of a subclass: an object is removed, or its successor has another UID or job."""
 
     def _in(self, namespace: str) -> Iterator[tuple[Name, T]]:
-        every = self._objects.items()
-        return ((name, found) for name, (_, found) in every if namespace in {ALL_NAMESPACES, name[0]})
+        entries = self._objects.items()
+        return ((name, item) for name, (_, item) in entries if namespace in {ALL_NAMESPACES, name[0]})
 
     def _add(self, raw: Raw) -> None:
         if (key := self._store(raw)) is not None:
@@ -123,18 +123,18 @@ class ObjectCache(ABC, Generic[T]):
         """Store an object and return the key of its job; None if the version is stale."""
         meta = raw["metadata"]
         name: Name = (meta["namespace"], meta["name"])
-        version, known = int(meta["resourceVersion"]), self._objects.get(name)
-        if known is not None and known[1].resource_version >= version:
+        version, cached = int(meta["resourceVersion"]), self._objects.get(name)
+        if cached is not None and cached[1].resource_version >= version:
             return None
         if version <= self._tombstones.get(meta["uid"], (-1, 0.0))[0]:
             return None
-        parsed = self._parse(raw)
-        if known is not None and (known[0], known[1].uid) != (parsed[0], parsed[1].uid):
-            self._on_removed(name, *known, parsed[1])
-            if known[0] != parsed[0]:
-                self._on_change(known[0])
-        self._objects[name] = parsed
-        return parsed[0]
+        entry = self._parse(raw)
+        if cached is not None and (cached[0], cached[1].uid) != (entry[0], entry[1].uid):
+            self._on_removed(name, *cached, entry[1])
+            if cached[0] != entry[0]:
+                self._on_change(cached[0])
+        self._objects[name] = entry
+        return entry[0]
 
     def _is_covered(self, meta: Raw) -> bool:
         """Return whether the watch has delivered everything up to the version of an object."""
@@ -142,17 +142,17 @@ class ObjectCache(ABC, Generic[T]):
         return int(meta["resourceVersion"]) <= watermark
 
     def _delete(self, name: Name, uid: str, version: int) -> None:
-        known = self._objects.get(name)
-        if known is not None and known[1].uid == uid:
+        cached = self._objects.get(name)
+        if cached is not None and cached[1].uid == uid:
             self._remove(name)
         self._bury(uid, version)
 
     def _remove(self, name: Name) -> None:
         """Remove an object if it is cached, and report the change."""
-        found = self._objects.pop(name, None)
-        if found is not None:
-            self._on_removed(name, *found, None)
-            self._on_change(found[0])
+        entry = self._objects.pop(name, None)
+        if entry is not None:
+            self._on_removed(name, *entry, None)
+            self._on_change(entry[0])
 
     def _bury(self, uid: str, version: int) -> None:
         """Keep a tombstone, and drop those that have expired."""

@@ -63,7 +63,7 @@ class OptionalApi:
         return bool(self.version)
 
     async def run(self) -> None:
-        """Ask the API server again and again, and watch while it serves the API."""
+        """Poll discovery, and watch while the API server serves the API."""
         while True:
             version = await self._served_version()
             if version and not await self._watch(version):
@@ -76,19 +76,19 @@ class OptionalApi:
         informers = self._make_informers(version)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(informer.run(), name=f"watch {informer.what}") for informer in informers]
-            synced = await _all_synced(informers)
-            if synced:
+            is_synced = await _all_synced(informers)
+            if is_synced:
                 self._set(version)
                 while await self._served_version() == version:
                     await self._sleep(_INTERVAL_SECONDS)
             for task in tasks:
                 task.cancel()
-        return synced
+        return is_synced
 
     def _set(self, version: str) -> None:
-        changed, self.version = version != self.version, version
+        has_changed, self.version = version != self.version, version
         self.checked.set()
-        if changed:
+        if has_changed:
             log.info("served" if version else "no longer served", extra={"api": self.name})
             self._on_change()
 
@@ -112,12 +112,12 @@ async def is_served(client: Client, path: str, plural: str) -> bool:
         NotFound: it does not serve the version.
         ApiError: the request failed.
     """
-    found = await client.request("GET", f"/{path}", resource="discovery")
-    return any(resource["name"] == plural for resource in found.get("resources") or ())
+    document = await client.request("GET", f"/{path}", resource="discovery")
+    return any(resource["name"] == plural for resource in document.get("resources") or ())
 
 
 async def _all_synced(informers: Sequence[Informer]) -> bool:
-    """Return whether the first lists of all informers come in time."""
+    """Return whether all informers sync within the time limit."""
     try:
         async with asyncio.timeout(_SYNC_SECONDS):
             for informer in informers:

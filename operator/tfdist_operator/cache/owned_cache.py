@@ -88,10 +88,10 @@ def stamped(manifest: Manifest, controller: str) -> Manifest:
 
 def controller_label(namespace: str, name: str) -> str:
     """Return the label value of the controllers that share a Lease."""
-    full = f"{namespace}.{name}"
-    if len(full) <= _LONGEST_LABEL:
-        return full
-    return f"{full[: _LONGEST_LABEL - 9]}-{hashlib.sha256(full.encode()).hexdigest()[:8]}"
+    identity = f"{namespace}.{name}"
+    if len(identity) <= _LONGEST_LABEL:
+        return identity
+    return f"{identity[: _LONGEST_LABEL - 9]}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 
 class OwnedObjectCache(ObjectCache[OwnedObject]):
@@ -112,40 +112,40 @@ class OwnedObjectCache(ObjectCache[OwnedObject]):
     def drift(self, manifest: Manifest, job_uid: str) -> Drift:
         """Return how the object with the name of a stamped manifest differs from the manifest."""
         meta = manifest["metadata"]
-        found = self.get((meta["namespace"], meta["name"]))
-        if found is None or not found.belongs_to(job_uid):
+        cached = self.get((meta["namespace"], meta["name"]))
+        if cached is None or not cached.belongs_to(job_uid):
             return Drift.MISSING
-        if found.deleting:
+        if cached.deleting:
             return Drift.NONE  # it is created again once its deletion is reported
-        right = found.owner_uid == job_uid and _without_author(meta["labels"]).items() <= found.labels.items()
-        written = self._written.get(found.uid)
+        matches = cached.owner_uid == job_uid and _without_author(meta["labels"]).items() <= cached.labels.items()
+        written = self._written.get(cached.uid)
         if written is None:
-            ours = found.labels.get(names.CONTROLLER_LABEL) == meta["labels"][names.CONTROLLER_LABEL]
-            accepted = self._accepted.get(found.uid)
-            if accepted is None or not ours:
+            is_own = cached.labels.get(names.CONTROLLER_LABEL) == meta["labels"][names.CONTROLLER_LABEL]
+            accepted = self._accepted.get(cached.uid)
+            if accepted is None or not is_own:
                 return Drift.OUTDATED
-            right_then = Drift.NONE if right else Drift.OUTDATED
-            return right_then if accepted == found.revision else Drift.FOREIGN_CHANGE
-        if written == found.revision:
-            same = found.labels.get(names.SPEC_HASH_LABEL) == meta["labels"][names.SPEC_HASH_LABEL]
-            return Drift.NONE if right else Drift.FOREIGN_CHANGE if same else Drift.OUTDATED
-        return Drift.NONE if right and self.other_controller(manifest) else Drift.FOREIGN_CHANGE
+            label_drift = Drift.NONE if matches else Drift.OUTDATED
+            return label_drift if accepted == cached.revision else Drift.FOREIGN_CHANGE
+        if written == cached.revision:
+            has_same_hash = cached.labels.get(names.SPEC_HASH_LABEL) == meta["labels"][names.SPEC_HASH_LABEL]
+            return Drift.NONE if matches else Drift.FOREIGN_CHANGE if has_same_hash else Drift.OUTDATED
+        return Drift.NONE if matches and self.other_controller(manifest) else Drift.FOREIGN_CHANGE
 
     def other_controller(self, manifest: Manifest) -> str:
         """Return which other controller has written the object of that name after this one; "" for none."""
         meta = manifest["metadata"]
-        found = self.get((meta["namespace"], meta["name"]))
-        if found is None or found.uid not in self._written:
+        cached = self.get((meta["namespace"], meta["name"]))
+        if cached is None or cached.uid not in self._written:
             return ""
-        author = found.labels.get(names.CONTROLLER_LABEL, "")
+        author = cached.labels.get(names.CONTROLLER_LABEL, "")
         return "" if author == meta["labels"][names.CONTROLLER_LABEL] else author
 
     def begin(self) -> None:
-        """Become the leader's: an object that appears from now on and was not written by this process is outdated."""
+        """Switch to leading: an object that appears from now on and was not written by this process is outdated."""
         self._accepts = False
 
     def verify(self) -> None:
-        """Regard the objects from before this process led as outdated from now on: they may have been changed then."""
+        """Mark the objects from before this process led as outdated: another client may have changed them then."""
         self._accepted.clear()
 
     def write_through(self, raw: Raw) -> None:
@@ -159,47 +159,49 @@ class OwnedObjectCache(ObjectCache[OwnedObject]):
         """Store an object from the watch; an echo of a write of this process is not reported."""
         meta = raw["metadata"]
         name = (meta["namespace"], meta["name"])
-        before, key = self.get(name), self._store(raw)
+        previous, key = self.get(name), self._store(raw)
         if key is None:
             return
-        found = self._objects[name][1]
-        if self._is_echo(found) and _same_metadata(before, found):
-            return  # of this process's own write, or of the status of a Deployment
+        cached = self._objects[name][1]
+        if self._is_echo(cached) and _same_metadata(previous, cached):
+            return  # the echo of a write of this process, or a status update of a Deployment
         self._on_change(key)
 
-    def evict(self, found: OwnedObject) -> None:
+    def evict(self, removed: OwnedObject) -> None:
         """Remove an object that a request of this process has deleted."""
-        name = (found.key.namespace, found.name)
-        self._forget(found.uid)
-        if self.get(name) == found:
+        name = (removed.key.namespace, removed.name)
+        self._forget(removed.uid)
+        if self.get(name) == removed:
             del self._objects[name]
-            self._bury(found.uid, found.resource_version)
+            self._bury(removed.uid, removed.resource_version)
 
     def _parse(self, raw: Raw) -> tuple[NamespacedName, OwnedObject]:
-        found = owned_object(raw, self.kind)
-        return found.key, found
+        parsed = owned_object(raw, self.kind)
+        return parsed.key, parsed
 
     def _store(self, raw: Raw) -> NamespacedName | None:
         key = super()._store(raw)
         if key is not None and self._accepts:
-            found = self._objects[key.namespace, raw["metadata"]["name"]][1]
-            self._accepted[found.uid] = found.revision
+            stored = self._objects[key.namespace, raw["metadata"]["name"]][1]
+            self._accepted[stored.uid] = stored.revision
         return key
 
-    def _on_removed(self, _name: Name, _key: NamespacedName, found: OwnedObject, successor: OwnedObject | None) -> None:
-        if successor is None or successor.uid != found.uid:
-            self._forget(found.uid)
+    def _on_removed(
+        self, _name: Name, _key: NamespacedName, removed: OwnedObject, successor: OwnedObject | None
+    ) -> None:
+        if successor is None or successor.uid != removed.uid:
+            self._forget(removed.uid)
 
-    def _is_echo(self, found: OwnedObject) -> bool:
-        return self._written.get(found.uid, self._accepted.get(found.uid)) == found.revision
+    def _is_echo(self, update: OwnedObject) -> bool:
+        return self._written.get(update.uid, self._accepted.get(update.uid)) == update.revision
 
     def _forget(self, uid: str) -> None:
         self._written.pop(uid, None)
         self._accepted.pop(uid, None)
 
 
-def _same_metadata(before: OwnedObject | None, now: OwnedObject) -> bool:
-    return before is not None and (before.labels, before.owner_uid) == (now.labels, now.owner_uid)
+def _same_metadata(previous: OwnedObject | None, current: OwnedObject) -> bool:
+    return previous is not None and (previous.labels, previous.owner_uid) == (current.labels, current.owner_uid)
 
 
 def _without_author(labels: Mapping[str, str]) -> dict[str, str]:

@@ -15,14 +15,14 @@ def watch_owned(
     client: Client, namespaces: Iterable[str], caches: Iterable[OwnedObjectCache]
 ) -> list[tuple[Informer, Compared]]:
     """Return, for every kind and namespace, the informer of its cache, and how the cache is compared."""
-    made = []
+    watches = []
     for cache in caches:
         for namespace in namespaces:
             of_kind = cache.kind.path, cache.kind.plural, namespace, names.POD_SELECTOR
             watched = Watched.of(*of_kind, metadata_only=True)
             informer = Informer(client, watched, cache)
-            made.append((informer, Compared(watched, cache, informer.reconnect, periodic=True)))
-    return made
+            watches.append((informer, Compared(watched, cache, informer.reconnect, periodic=True)))
+    return watches
 
 
 async def served_version(kind: OwnedKind, client: Client) -> str:

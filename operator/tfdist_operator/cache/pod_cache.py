@@ -53,8 +53,8 @@ class PodCache(ObjectCache[PodSummary]):
 
     def find(self, key: NamespacedName, job_uid: str, name: str) -> PodSummary | None:
         """Return the pod of that name, if it belongs to the job."""
-        found = self._by_job.get(key, {}).get(name)
-        return found if found is not None and found.job_uid == job_uid else None
+        entry = self._by_job.get(key, {}).get(name)
+        return entry if entry is not None and entry.job_uid == job_uid else None
 
     def _store(self, raw: Raw) -> NamespacedName | None:
         meta = raw["metadata"]
@@ -91,9 +91,9 @@ class PodCache(ObjectCache[PodSummary]):
             raise ValueError(f"{summary.name} is not the name of the replica that its labels describe: {expected}")
         return key, summary
 
-    def _on_removed(self, name: Name, key: NamespacedName, found: PodSummary, successor: PodSummary | None) -> None:
+    def _on_removed(self, name: Name, key: NamespacedName, removed: PodSummary, successor: PodSummary | None) -> None:
         if successor is None:
-            self._removed.add(key, found)
+            self._removed.add(key, removed)
         self._index_unschedulable(key, name[1], unschedulable=False)
         pods = self._by_job[key]
         del pods[name[1]]

@@ -25,7 +25,7 @@ class RemovedPods:
         """Time and job by UID, oldest first."""
 
     def add(self, key: NamespacedName, pod: PodSummary) -> None:
-        """Keep a removed pod if it succeeded; nothing of it runs any more."""
+        """Keep a removed pod if it succeeded; none of its containers runs any more."""
         self._expire()
         if pod.state is PodState.SUCCEEDED:
             self._by_job.setdefault(key, {})[pod.name] = replace(pod, deleting=True, sidecars_run=False)
@@ -37,11 +37,11 @@ class RemovedPods:
 
     def remove(self, key: NamespacedName, uids: Collection[str]) -> None:
         """Remove pods of a job by UID."""
-        left = {name: pod for name, pod in self._by_job.get(key, {}).items() if pod.uid not in uids}
+        remaining = {name: pod for name, pod in self._by_job.get(key, {}).items() if pod.uid not in uids}
         for uid in uids:
             self._removed_at.pop(uid, None)
-        if left:
-            self._by_job[key] = left
+        if remaining:
+            self._by_job[key] = remaining
         else:
             self._by_job.pop(key, None)
 

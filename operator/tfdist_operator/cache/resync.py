@@ -32,7 +32,7 @@ _LAG_STEP_SECONDS: Final = 0.1
 """A watch may lag behind the list; objects that it has not delivered after a second are read."""
 
 
-def _nothing() -> None:
+def _no_op() -> None:
     pass
 
 
@@ -42,7 +42,7 @@ class Compared:
 
     watched: Watched
     cache: Cache
-    reconnect: Callable[[], None] = _nothing
+    reconnect: Callable[[], None] = _no_op
     periodic: bool = False
     """Whether each resync compares it, as the caches of jobs, and not only the barrier before leading."""
 
@@ -130,13 +130,13 @@ class Resync:
         watched, cache = compared.watched, compared.cache
         listed = await snapshot(self._client, watched)
         for _ in range(_LAG_STEPS):
-            cached = cache.versions(watched.namespace)
-            if not listed.missing(cached) and not listed.ghosts(cached):
+            versions = cache.versions(watched.namespace)
+            if not listed.missing(versions) and not listed.ghosts(versions):
                 return
             await self._sleep(_LAG_STEP_SECONDS)
-        wrong = await correct(self._client, watched, cache, listed)
-        if wrong:
+        corrections = await correct(self._client, watched, cache, listed)
+        if corrections:
             compared.reconnect()
-            CACHE_CORRECTIONS.labels(resource=watched.plural).inc(wrong)
-            fields = {"resource": watched.plural, "objects": wrong}
+            CACHE_CORRECTIONS.labels(resource=watched.plural).inc(corrections)
+            fields = {"resource": watched.plural, "objects": corrections}
             log.warning("cache was behind the API server; corrected, and its watch is connected again", extra=fields)

@@ -46,7 +46,7 @@ class JobRuntimeState(RuntimeState):
     events: EventBudget = field(default_factory=EventBudget)
     """Remaining budget of events that pods report."""
     reported_event: str = ""
-    """Reason and identity of the last one that is no restart: it is planned until the status has its fact."""
+    """Reason and identity of the last such event that is no restart: it is planned until the status has its fact."""
     tensorboard_error: tuple[int, str] | None = None
     """Generation, and message of the API server, if it rejected the last TensorBoard."""
     tensorboard_retry_at: float = 0.0
@@ -64,10 +64,10 @@ class RuntimeStateStore:
 
     def get(self, key: NamespacedName, uid: str) -> JobRuntimeState:
         """Return the state of the job with this key and UID; that of an earlier job of the name is evicted."""
-        known = self._jobs.get(key)
-        if known is None or known.uid != uid:
-            known = self._jobs[key] = JobRuntimeState(uid=uid)
-        return known
+        state = self._jobs.get(key)
+        if state is None or state.uid != uid:
+            state = self._jobs[key] = JobRuntimeState(uid=uid)
+        return state
 
     def evict(self, key: NamespacedName) -> None:
         """Remove the state of a deleted job."""

@@ -51,14 +51,14 @@ class Snapshot:
     version: int
     objects: tuple[Listed, ...]
 
-    def missing(self, cached: Mapping[str, int]) -> list[Listed]:
+    def missing(self, versions: Mapping[str, int]) -> list[Listed]:
         """Return the objects that the cache lacks, or has in an older version."""
-        return [found for found in self.objects if cached.get(found.uid, -1) < found.version]
+        return [item for item in self.objects if versions.get(item.uid, -1) < item.version]
 
-    def ghosts(self, cached: Mapping[str, int]) -> list[str]:
+    def ghosts(self, versions: Mapping[str, int]) -> list[str]:
         """Return the UIDs of cached objects that had been deleted when the list was made."""
-        uids = {found.uid for found in self.objects}
-        return [uid for uid, version in cached.items() if uid not in uids and version <= self.version]
+        uids = {item.uid for item in self.objects}
+        return [uid for uid, version in versions.items() if uid not in uids and version <= self.version]
 
 
 async def snapshot(client: Client, watched: Watched) -> Snapshot:
@@ -68,17 +68,17 @@ async def snapshot(client: Client, watched: Watched) -> Snapshot:
         ApiError: the server rejects the request, does not answer, or answers with something else than a list.
     """
     query = {"labelSelector": watched.selector, "limit": _PAGE}
-    found: list[Listed] = []
+    objects: list[Listed] = []
     while True:
         page = await client.request("GET", watched.path, resource=watched.plural, query=query, accept=METADATA_LIST)
         with well_formed():
-            found += [_listed(item["metadata"]) for item in items(page)]
+            objects += [_listed_object(item["metadata"]) for item in items(page)]
             version, query["continue"] = int(page["metadata"]["resourceVersion"]), page["metadata"].get("continue", "")
         if not query["continue"]:
-            return Snapshot(version, tuple(found))
+            return Snapshot(version, tuple(objects))
 
 
-def _listed(meta: Json) -> Listed:
+def _listed_object(meta: Json) -> Listed:
     return Listed(meta["namespace"], meta["name"], meta["uid"], int(meta["resourceVersion"]))
 
 
@@ -88,12 +88,12 @@ async def correct(client: Client, watched: Watched, cache: Cache, listed: Snapsh
     Raises:
         ApiError: the server rejects a request or does not answer.
     """
-    cached = cache.versions(watched.namespace)
-    missing, ghosts = listed.missing(cached), listed.ghosts(cached)
-    cache.replace({found.uid for found in listed.objects}, listed.version, watched.namespace)
+    versions = cache.versions(watched.namespace)
+    missing, ghosts = listed.missing(versions), listed.ghosts(versions)
+    cache.replace({item.uid for item in listed.objects}, listed.version, watched.namespace)
 
-    async def read(found: Listed) -> None:
-        await _read(client, watched, cache, found)
+    async def read(item: Listed) -> None:
+        await _read(client, watched, cache, item)
 
     await slow_start(missing, read)
     return len(missing) + len(ghosts)

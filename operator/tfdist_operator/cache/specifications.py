@@ -20,33 +20,33 @@ Raw = Mapping[str, Any]
 Older = Mapping[int, TFDistJob]
 
 
-def older_specifications(raw: Raw, known: Older, pod_defaults: Raw) -> Older:
+def older_specifications(raw: Raw, previous: Older, pod_defaults: Raw) -> Older:
     """Return the earlier specifications that pods of a job are created from, by generation.
 
     Args:
         raw: the job as JSON of the API server.
-        known: the specifications that this process has observed, by generation.
+        previous: the specifications that this process has observed, by generation.
         pod_defaults: the installation's defaults of the pods of all jobs.
     """
     status = _mapping(raw, "status")
     records = _mapping(status, "gangs").values()
-    used = {record.get("generation", 0) for record in records if isinstance(record, Mapping)}
+    generations = {record.get("generation", 0) for record in records if isinstance(record, Mapping)}
     texts = _mapping(status, "specifications")
-    found = {}
-    for generation in used - {0, raw["metadata"]["generation"]}:
-        job = known.get(generation) or _restored(raw, texts.get(str(generation)), pod_defaults)
+    result = {}
+    for generation in generations - {0, raw["metadata"]["generation"]}:
+        job = previous.get(generation) or _restore(raw, texts.get(str(generation)), pod_defaults)
         if job is not None:
-            found[generation] = job
-    return found
+            result[generation] = job
+    return result
 
 
 def _mapping(content: Raw, name: str) -> Raw:
     """Return a mapping in a status, which another client may have written; {} if it is none."""
-    found = content.get(name)
-    return found if isinstance(found, Mapping) else {}
+    value = content.get(name)
+    return value if isinstance(value, Mapping) else {}
 
 
-def _restored(raw: Raw, text: Any, pod_defaults: Raw) -> TFDistJob | None:
+def _restore(raw: Raw, text: Any, pod_defaults: Raw) -> TFDistJob | None:
     """Return the job with a specification that its status keeps; None if it is missing or invalid."""
     if not isinstance(text, str):
         return None

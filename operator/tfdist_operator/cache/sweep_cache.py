@@ -64,9 +64,9 @@ class SweepCache(ObjectCache[CachedSweep]):
     def _parse(self, raw: Raw) -> tuple[NamespacedName, CachedSweep]:
         meta = raw["metadata"]
         key = NamespacedName(meta["namespace"], meta["name"])
-        known, status = self.get(key), raw.get("status") or {}
-        if known is not None and (known.uid, known.generation) == (meta["uid"], meta["generation"]):
-            sweep, problems = known.sweep, known.problems
+        cached, status = self.get(key), raw.get("status") or {}
+        if cached is not None and (cached.uid, cached.generation) == (meta["uid"], meta["generation"]):
+            sweep, problems = cached.sweep, cached.problems
         else:
             sweep, problems = parsed(self._read, raw, "sweep")
         return key, CachedSweep(

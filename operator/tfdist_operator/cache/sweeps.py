@@ -39,26 +39,26 @@ class Sweeps:
         self._namespaces = tuple(namespaces)
         self._leads = leads
         self.queue: WorkQueue[NamespacedName] = WorkQueue()
-        self.cache = make_cache(self._changed)
+        self.cache = make_cache(self._on_change)
         self.api = OptionalApi(client, f"{SWEEP_PLURAL}.{GROUP}", _served_version, self._informers, self.enqueue_all)
 
     def enqueue_all(self) -> None:
-        """Queue every sweep, if this replica leads."""
+        """Enqueue every sweep, if this replica leads."""
         for key in self.cache.every_key():
-            self._changed(key)
+            self._on_change(key)
 
     def job_changed(self, key: NamespacedName) -> None:
-        """Queue the sweep with this key soon: one of its jobs has changed."""
+        """Enqueue the sweep with this key after a short delay: one of its jobs has changed."""
         if self._leads():
             self.queue.add_after(key, _JOB_SECONDS)
 
-    def _changed(self, key: NamespacedName) -> None:
+    def _on_change(self, key: NamespacedName) -> None:
         if self._leads():
             self.queue.add(key)
 
     def _informers(self, _version: str) -> Sequence[Informer]:
         watched = [Watched.of(_PATH, SWEEP_PLURAL, namespace) for namespace in self._namespaces]
-        return [Informer(self._client, each, self.cache) for each in watched]
+        return [Informer(self._client, watch, self.cache) for watch in watched]
 
 
 async def _served_version(client: Client) -> str:

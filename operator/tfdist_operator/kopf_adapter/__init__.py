@@ -1,1 +1,1 @@
-"""Where kopf meets the controller: its session, and the watch of jobs."""
+"""The adapter between kopf and the controller: kopf's session, and the watch of jobs."""

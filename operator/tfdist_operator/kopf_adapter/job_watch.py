@@ -18,7 +18,7 @@ from tfdist_operator.kube.errors import ApiError
 log = logging.getLogger(__name__)
 
 SETTLE_SECONDS: Final = 3.0
-"""Between one of kopf's lists and the comparison: after an outage, kopf often lists the jobs more than once."""
+"""Delay between one of kopf's lists and the comparison: after an outage, kopf often lists the jobs more than once."""
 
 
 class JobWatch:

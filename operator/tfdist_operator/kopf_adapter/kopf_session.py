@@ -96,11 +96,11 @@ class KopfSession:
         if not watches or "sendInitialEvents" in query:
             self._unlisted.add(path)
         else:
-            self._list_ended(path)
+            self._on_list_end(path)
         response = await handler(request)
         API_REQUESTS.labels("WATCH" if watches else "LIST", PLURAL, str(response.status)).inc()
         if response.status in _ENDS_KOPF:
-            return await self._list_again(path, response, watches=watches)
+            return await self._relist(path, response, watches=watches)
         if response.status < _BAD_REQUEST:
             if watches:
                 WATCH_RESTARTS.labels(resource=PLURAL).inc(int(path in self._watches))
@@ -108,12 +108,10 @@ class KopfSession:
                 if path not in self._unlisted:
                     self.last_contact[path] = time.monotonic()  # an idle watch may receive no bookmarks
             event = partial(self._event, path)
-            response.content = _Guarded(response.content, partial(self._received, path), event)  # type: ignore[assignment]
+            response.content = _Guarded(response.content, partial(self._on_line, path), event)  # type: ignore[assignment]
         return response
 
-    async def _list_again(
-        self, path: str, response: aiohttp.ClientResponse, *, watches: bool
-    ) -> aiohttp.ClientResponse:
+    async def _relist(self, path: str, response: aiohttp.ClientResponse, *, watches: bool) -> aiohttp.ClientResponse:
         """Make kopf list again after a delay instead of ending: the CRD may be created again, and versions expire.
 
         Raises:
@@ -148,15 +146,15 @@ class KopfSession:
         await self._back_off(path)
         return orjson.dumps(event)
 
-    def _received(self, path: str, line: bytes) -> None:
+    def _on_line(self, path: str, line: bytes) -> None:
         self.last_contact[path] = time.monotonic()
-        listed = path not in self._unlisted
+        is_listed = path not in self._unlisted
         if line.startswith(_BOOKMARK) and _END_OF_LIST in line:
-            self._list_ended(path)
-        elif listed and line and not line.startswith(_ERROR):
+            self._on_list_end(path)
+        elif is_listed and line and not line.startswith(_ERROR):
             self._failures[path] = 0  # the watch works again, and not only the list before it
 
-    def _list_ended(self, path: str) -> None:
+    def _on_list_end(self, path: str) -> None:
         if path in self._unlisted:
             self._unlisted.remove(path)
             if not self._unlisted:
@@ -181,7 +179,7 @@ class _Guarded:
         event: Callable[[bytes], Awaitable[bytes]],
     ) -> None:
         self._content = content
-        self._received = received
+        self._on_line = received
         self._event = event
 
     def __getattr__(self, name: str) -> Any:
@@ -190,24 +188,24 @@ class _Guarded:
     async def read(self) -> bytes:
         """Return the whole body: a page of a list."""
         body = await self._content.read()
-        self._received(b"")
+        self._on_line(b"")
         return flattened(body)
 
     async def iter_chunked(self, _size: int) -> AsyncIterator[bytes]:
         """Yield the lines of a watch as they arrive, one or more at a time."""
-        rest = b""
+        remainder = b""
         async for piece in self._content.iter_any():
-            *lines, rest = (rest + piece).split(b"\n")
+            *lines, remainder = (remainder + piece).split(b"\n")
             for line in lines:
-                self._received(line)
+                self._on_line(line)
             if lines:
                 yield b"".join([await self._event(line) + b"\n" for line in lines])
-            if len(rest) > _LONGEST_LINE:
+            if len(remainder) > _LONGEST_LINE:
                 msg = "a watch event is longer than any object can be"
                 raise aiohttp.ClientPayloadError(msg)
 
 
 def _collection(namespace: str) -> str:
     """Return the path of the collection of jobs in one namespace, or in all."""
-    within = "" if namespace == ALL_NAMESPACES else f"namespaces/{namespace}/"
-    return f"/apis/{GROUP}/{VERSION}/{within}{PLURAL}"
+    namespace_path = "" if namespace == ALL_NAMESPACES else f"namespaces/{namespace}/"
+    return f"/apis/{GROUP}/{VERSION}/{namespace_path}{PLURAL}"

@@ -128,14 +128,14 @@ class Client:
             ApiError: the server rejects the request, is overloaded, or does not answer; or this replica may not write.
         """
         limits = aiohttp.ClientTimeout(total=self._timeout_seconds)
-        named = {"fieldManager": FIELD_MANAGER, **(query or {})} if method in _NAMED_WRITES else query or {}
+        parameters = {"fieldManager": FIELD_MANAGER, **(query or {})} if method in _NAMED_WRITES else query or {}
         for _ in range(_OVERLOAD_ATTEMPTS):
             await self._wait_while_overloaded()
             if method != "GET" and not self._may_write():
                 raise not_sent(method, path)
             try:
                 headers = {"Content-Type": content_type, "Accept": accept}
-                async with self._send(method, path, resource, body, headers, named, limits) as response:
+                async with self._send(method, path, resource, body, headers, parameters, limits) as response:
                     return await self._content(response)
             except Unavailable as error:
                 if not error.retry_after:
@@ -173,7 +173,7 @@ class Client:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         assert self._sessions, "use the client as a context manager"  # noqa: S101  an error of the caller
         kind = _kind_of_request(verb, path, resource)
-        answered = False
+        has_response = False
         try:
             async with self._sessions[verb == "WATCH"].request(
                 "GET" if verb == "WATCH" else verb,
@@ -183,7 +183,7 @@ class Client:
                 headers={**self._authorization(), **headers},
                 timeout=limits,
             ) as response:
-                answered = True
+                has_response = True
                 if verb != "WATCH":
                     self._connectivity.on_response()
                 API_REQUESTS.labels(*kind, str(response.status)).inc()
@@ -191,9 +191,9 @@ class Client:
         except (aiohttp.ClientError, TimeoutError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and not _names_a_descriptor_in_use(error):
                 raise
-            if answered and isinstance(error, aiohttp.SocketTimeoutError):
+            if has_response and isinstance(error, aiohttp.SocketTimeoutError):
                 raise Silent(0, "Silent", f"{verb} {path}: {error}") from error
-            if not answered:
+            if not has_response:
                 self._connectivity.on_failure()
                 API_REQUESTS.labels(*kind, "error").inc()
             raise Unavailable(0, "NoAnswer", f"{verb} {path}: {error or type(error).__name__}") from error
@@ -233,8 +233,8 @@ class Client:
         return True
 
     async def _wait_while_overloaded(self) -> None:
-        if (left := self._paused_until - self._clock()) > 0:
-            await self._sleep(left + random.uniform(0, self._spread))  # noqa: S311
+        if (remaining := self._paused_until - self._clock()) > 0:
+            await self._sleep(remaining + random.uniform(0, self._spread))  # noqa: S311
 
 
 _OF_COLLECTIONS: Final = {"GET": "LIST", "DELETE": "DELETECOLLECTION"}
@@ -248,7 +248,7 @@ def _kind_of_request(verb: str, path: str, resource: str) -> tuple[str, str]:
 
 
 def _names_a_descriptor_in_use(error: RuntimeError) -> bool:
-    """Return whether the event loop rejected a new socket because it still has a closed one of the same number.
+    """Return whether the event loop rejected a new socket because it still has a closed one with the same descriptor.
 
     uvloop's `_ensure_fd_no_transport`. The error passes as soon as the loop has read the end of the old connection.
     """

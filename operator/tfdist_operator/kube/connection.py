@@ -30,9 +30,9 @@ def find_connection() -> kopf.ConnectionInfo:
     try:
         found = found or kopf.login_with_kubeconfig(settings=settings)
     except Exception as error:  # a missing file, or one of any content
-        where, why = os.environ.get("KUBECONFIG") or "~/.kube/config", str(error) or type(error).__name__
+        path, reason = os.environ.get("KUBECONFIG") or "~/.kube/config", str(error) or type(error).__name__
         raise SystemExit(
-            f"no API server: the kubeconfig {where} cannot be used: {type(error).__name__}: {why}"
+            f"no API server: the kubeconfig {path} cannot be used: {type(error).__name__}: {reason}"
         ) from error
     if found is None:
         msg = "no API server: not in a pod with a service account, and neither KUBECONFIG nor ~/.kube/config is there"

@@ -39,16 +39,16 @@ def flattened(text: bytes) -> bytes:
 
 def _cut(text: bytes) -> Iterator[bytes]:
     """Yield `text` with null in place of every object and list that is deeper than `MAX_DEPTH`."""
-    depth, kept = 0, 0
-    for found in _BRACKET.finditer(text):
-        if not found[1]:
+    depth, end = 0, 0
+    for bracket in _BRACKET.finditer(text):
+        if not bracket[1]:
             break
-        if found[1] in b"[{":
+        if bracket[1] in b"[{":
             depth += 1
             if depth == MAX_DEPTH + 1:
-                yield text[kept : found.start(1)] + b"null"
+                yield text[end : bracket.start(1)] + b"null"
         else:
             if depth == MAX_DEPTH + 1:
-                kept = found.end()
+                end = bracket.end()
             depth -= 1
-    yield text[kept:] if depth <= MAX_DEPTH else b""
+    yield text[end:] if depth <= MAX_DEPTH else b""

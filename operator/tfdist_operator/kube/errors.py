@@ -12,7 +12,7 @@ class ApiError(Exception):
         super().__init__(f"{code} {reason}: {message}")
         self.code = code
         self.fields: tuple[str, ...] = ()
-        """Paths of the invalid fields, such as `status.progress.step`, as far as the server names them."""
+        """Paths of the invalid fields that the server names, such as `status.progress.step`."""
         self.reason = reason
         self.message = message
 
@@ -50,26 +50,26 @@ class NameTaken(Rejected):
 
 
 class NamespaceTerminating(Rejected):
-    """403: the namespace is terminating, with everything in it."""
+    """403: the namespace is terminating, with all its objects."""
 
 
 class Forbidden(Rejected):
-    """403 by the authorizer; a server that has just started also answers it until it has loaded its roles."""
+    """403 by the authorizer; a server that has just started also responds with it until it has loaded its roles."""
 
 
 class WebhookFailed(Rejected):
-    """5xx: an admission webhook did not answer, or answered with an error; the object was not stored."""
+    """5xx: an admission webhook did not respond, or responded with an error; the object was not stored."""
 
 
 class Unavailable(ApiError):  # noqa: N818
-    """429, 5xx, or no answer: a retry may succeed."""
+    """429, 5xx, or no response: a retry may succeed."""
 
     retry_after: bool = False
     """Whether the response had a Retry-After; the server has then not executed the request."""
 
 
 class Silent(Unavailable):
-    """A watch that the server has answered received nothing for a long time: no change, or a dead connection."""
+    """A connected watch received no data for a long time: no change, or a dead connection."""
 
 
 class NotLeading(ApiError):  # noqa: N818

@@ -17,15 +17,15 @@ _IDENTITY: Final = (
 )
 
 
-def is_same_replica(found: Raw, wanted: Raw) -> bool:
-    """Return whether a stored pod runs the replica of the job's attempt that the pod `wanted` is to run."""
-    theirs, ours = found["metadata"].get("labels") or {}, wanted["metadata"]["labels"]
-    return all(theirs.get(name) == ours[name] for name in _IDENTITY)
+def is_same_replica(existing: Raw, desired: Raw) -> bool:
+    """Return whether a stored pod runs the replica of the job's attempt that the pod `desired` is to run."""
+    existing_labels, desired_labels = existing["metadata"].get("labels") or {}, desired["metadata"]["labels"]
+    return all(existing_labels.get(name) == desired_labels[name] for name in _IDENTITY)
 
 
-def name_conflict_message(found: Raw) -> str:
+def name_conflict_message(existing: Raw) -> str:
     """Return a message: the existing pod, its owner, and the remedy."""
-    meta = found["metadata"]
+    meta = existing["metadata"]
     text = f"pod {meta['namespace']}/{meta['name']} is there and belongs to {_holder(meta)}"
     if "deletionTimestamp" in meta:
         return f"{text}; it is being deleted, and creation follows"

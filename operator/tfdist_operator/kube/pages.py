@@ -17,11 +17,11 @@ def items(page: Json) -> list[Any]:
         Unavailable: the page is not a list.
     """
     with well_formed():
-        found = page["items"]
-        if found is not None and not isinstance(found, list):
-            msg = f"items is {type(found).__name__}"
+        page_items = page["items"]
+        if page_items is not None and not isinstance(page_items, list):
+            msg = f"items is {type(page_items).__name__}"
             raise TypeError(msg)
-    return found or []
+    return page_items or []
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from tfdist_operator.kube.keys import ALL_NAMESPACES
 log = logging.getLogger(__name__)
 
 _CRD_SECONDS: Final = 10.0
-"""How long to wait for the CRD: `helm install` creates it at the same moment as the controller."""
+"""How long to wait for the CRD: `helm install` creates it together with the controller."""
 _ANSWER_SECONDS: Final = 10.0
 _NO_OBJECT: Final = "metadata.name=-"
 """No object can have this name, so the stream is empty."""
@@ -24,26 +24,26 @@ class CrdMissing(Exception):  # noqa: N818  a state of the cluster, not of the c
 
 
 async def await_crd(client: Client) -> None:
-    """Return when the API server's discovery lists TFDistJobs, where kopf finds the resource.
+    """Wait until the API server's discovery, which kopf reads, lists TFDistJobs.
 
     Raises:
         CrdMissing: discovery has answered without them for ten seconds.
     """
-    group, pauses, waited = f"/apis/{GROUP}/{VERSION}", iter(RECONNECT), 0.0
+    group, pauses, elapsed = f"/apis/{GROUP}/{VERSION}", iter(RECONNECT), 0.0
     while True:
         try:
-            found = await client.request("GET", group, resource="discovery")
-            if any(kind["name"] == PLURAL for kind in found["resources"]):
+            resources = await client.request("GET", group, resource="discovery")
+            if any(kind["name"] == PLURAL for kind in resources["resources"]):
                 return
-            answered = True
+            has_response = True
         except NotFound:
-            answered = True
+            has_response = True
         except ApiError as error:
             log.warning("the API server does not answer yet", extra={"error": str(error)})
-            answered = False
+            has_response = False
         pause = next(pauses)
-        waited += pause if answered else 0.0
-        if waited > _CRD_SECONDS:
+        elapsed += pause if has_response else 0.0
+        if elapsed > _CRD_SECONDS:
             msg = f"the API server serves no {PLURAL}.{GROUP}/{VERSION}: install the CRD (crds/tfdistjobs.yaml)"
             raise CrdMissing(msg)
         await asyncio.sleep(pause)
@@ -51,7 +51,7 @@ async def await_crd(client: Client) -> None:
 
 async def streams_lists(client: Client, namespace: str) -> bool:
     """Return whether the API server sends lists as streams (`sendInitialEvents`), in small pieces for both sides."""
-    within = "" if namespace == ALL_NAMESPACES else f"namespaces/{namespace}/"
+    namespace_path = "" if namespace == ALL_NAMESPACES else f"namespaces/{namespace}/"
     query = {
         "watch": "1",
         "sendInitialEvents": "true",
@@ -60,7 +60,7 @@ async def streams_lists(client: Client, namespace: str) -> bool:
         "fieldSelector": _NO_OBJECT,
         "timeoutSeconds": "1",
     }
-    path = f"/apis/{GROUP}/{VERSION}/{within}{PLURAL}"
+    path = f"/apis/{GROUP}/{VERSION}/{namespace_path}{PLURAL}"
     for seconds in RECONNECT:
         try:
             async with client.stream(path, resource=PLURAL, read_timeout_seconds=_ANSWER_SECONDS, query=query):

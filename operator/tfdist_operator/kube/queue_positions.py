@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 _PATH: Final = "/apis/visibility.kueue.x-k8s.io/{version}/namespaces/{namespace}/localqueues/{queue}/pendingworkloads"
 _SECONDS: Final = 60.0
 _WITHOUT_SECONDS: Final = 600.0
-"""When the API is asked again after an error: an installation may not have it."""
+"""Delay of the next request after an error: an installation may not have the API."""
 _LAST: Final = 100
-"""The last position that is read: the status of a job further behind would be written often and report little."""
+"""The last position that is read: the status of a job further behind would be written often, with little use."""
 
 Queue = tuple[str, str]
 """Namespace and name of a LocalQueue."""
@@ -45,9 +45,9 @@ class QueuePositions:
     async def position(self, queue: Queue, workload: str) -> int | None:
         """Return the position of a Workload in its LocalQueue, from 1; None if it is not known."""
         now = self._clock()
-        self._known = {each: found for each, found in self._known.items() if found[0] > now}
-        until, found = self._known.get(queue, (0.0, {}))
-        if workload not in found and len(found) < _LAST and until <= now + _SECONDS:
+        self._known = {key: entry for key, entry in self._known.items() if entry[0] > now}
+        expires_at, entry = self._known.get(queue, (0.0, {}))
+        if workload not in entry and len(entry) < _LAST and expires_at <= now + _SECONDS:
             self._known[queue] = await self._read(queue)
         return self._known[queue][1].get(workload)
 
@@ -55,8 +55,8 @@ class QueuePositions:
         path = _PATH.format(version=self._version(), namespace=queue[0], queue=queue[1])
         try:
             page = await self._client.request("GET", path, resource="pendingworkloads", query={"limit": str(_LAST)})
-            found = {each["metadata"]["name"]: int(each["positionInLocalQueue"]) + 1 for each in items(page)}
+            positions = {item["metadata"]["name"]: int(item["positionInLocalQueue"]) + 1 for item in items(page)}
         except (ApiError, LookupError, TypeError, ValueError) as error:
             log.info("positions in a queue are not known", extra={"queue": "/".join(queue), "error": str(error)})
             return self._clock() + _WITHOUT_SECONDS, {}
-        return self._clock() + _SECONDS, found
+        return self._clock() + _SECONDS, positions

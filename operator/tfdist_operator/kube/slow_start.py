@@ -26,8 +26,8 @@ async def slow_start(items: Sequence[T], send: Callable[[T], Awaitable[None]]) -
     try:
         await _send_all(items, send, in_flight)
     finally:
-        for sent in in_flight:
-            sent.cancel()
+        for task in in_flight:
+            task.cancel()
         await asyncio.gather(*in_flight, return_exceptions=True)
 
 
@@ -69,15 +69,15 @@ async def _send_all(
     items: Sequence[T], send: Callable[[T], Awaitable[None]], in_flight: set[asyncio.Future[None]]
 ) -> None:
     """Call `send` for every item; `in_flight` holds the unfinished calls."""
-    waiting, window = iter(items), 1
+    pending, window = iter(items), 1
     while True:
-        in_flight |= {asyncio.ensure_future(send(item)) for item in itertools.islice(waiting, window - len(in_flight))}
+        in_flight |= {asyncio.ensure_future(send(item)) for item in itertools.islice(pending, window - len(in_flight))}
         if not in_flight:
             return
-        done, _ = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
-        in_flight -= done
-        failure = next((error for task in done if (error := task.exception())), None)
+        finished, _ = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
+        in_flight -= finished
+        failure = next((error for task in finished if (error := task.exception())), None)
         if failure is not None:
             await asyncio.gather(*in_flight, return_exceptions=True)
             raise failure
-        window = min(window + len(done), MAX_IN_FLIGHT)
+        window = min(window + len(finished), MAX_IN_FLIGHT)

@@ -20,10 +20,10 @@ _DROP_AT_CLOSE: Final = struct.pack("ii", 1, 0)
 def api_socket(address: tuple[Any, ...]) -> socket.socket:
     """Return an unconnected socket for an address of `getaddrinfo`."""
     family, kind, protocol = address[:3]
-    made = socket.socket(family, kind, protocol)
-    made.setblocking(False)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP_AT_CLOSE)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection = socket.socket(family, kind, protocol)
+    connection.setblocking(False)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP_AT_CLOSE)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     options = {
         "TCP_USER_TIMEOUT": _UNACKNOWLEDGED_SECONDS * 1000,
         "TCP_KEEPIDLE": _IDLE_SECONDS,
@@ -32,5 +32,5 @@ def api_socket(address: tuple[Any, ...]) -> socket.socket:
     }
     for name, value in options.items():
         if hasattr(socket, name):  # Linux has all of them, other systems do not
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return connection

@@ -36,7 +36,7 @@ class CrdCheck:
         self.problem = ""
 
     async def wait(self) -> None:
-        """Return once each CRD has every field of the status, or cannot be read; until then it is read again."""
+        """Poll until each CRD has every field of the status, or cannot be read."""
         for kind in (JOB, SWEEP):
             await self._wait(kind)
         self.problem = ""
@@ -65,8 +65,8 @@ class CrdCheck:
             ApiError: the schema cannot be read.
             ValueError, LookupError, TypeError, AttributeError: the schema has an unexpected form.
         """
-        published = await self._client.request("GET", schema_path(kind), resource="openapi")
-        return missing_fields(published, kind, "status")
+        document = await self._client.request("GET", schema_path(kind), resource="openapi")
+        return missing_fields(document, kind, "status")
 
     def _report(self, kind: ResourceKind, absent: list[str]) -> None:
         names = ", ".join(absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")

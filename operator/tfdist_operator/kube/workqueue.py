@@ -54,7 +54,7 @@ class WorkQueue(Generic[K]):
             self._wake.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Mark `key` dirty in `seconds`, unless an earlier timer is set."""
+        """Mark `key` dirty after `seconds`, unless an earlier timer is set."""
         due = self._clock() + seconds
         if self._due.get(key, float("inf")) <= due:
             return
@@ -94,13 +94,13 @@ class WorkQueue(Generic[K]):
         """Reconcile dirty keys until cancelled. `reconcile` returns whether it succeeded; an exception is a failure."""
         while True:
             key = await self.get()
-            failed = True
+            has_failed = True
             try:
-                failed = not await reconcile(key)
+                has_failed = not await reconcile(key)
             except Exception:
                 log.exception("reconcile failed with an unexpected error; retried", extra={"key": str(key)})
             finally:
-                self.done(key, failed=failed)
+                self.done(key, failed=has_failed)
 
     def _fire_timers(self) -> float | None:
         """Make due keys dirty; return the seconds until the next timer, or None without one."""

@@ -45,7 +45,7 @@ class ResourceLock(Protocol):
 
 
 class LeaderElector:
-    """The election from one replica's side. `clock` is monotonic, in seconds; `identity` is unique to the process."""
+    """The elector of one replica. `clock` is monotonic, in seconds; `identity` is unique to the process."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class LeaderElector:
         return self._clock() < self._until
 
     async def acquire(self) -> None:
-        """Return when this replica leads; failed requests are retried."""
+        """Wait until this replica leads; failed requests are retried."""
         while not await self._attempt():
             await self._sleep(self._pause())
 
@@ -87,23 +87,23 @@ class LeaderElector:
             LeadershipLost: another replica leads, or the Lease could not be renewed in time.
         """
         while True:
-            left = self._until - self._clock()
-            await self._sleep(max(0.0, min(RETRY_SECONDS, left)))
-            left = self._until - self._clock()
-            if left <= 0:
+            remaining = self._until - self._clock()
+            await self._sleep(max(0.0, min(RETRY_SECONDS, remaining)))
+            remaining = self._until - self._clock()
+            if remaining <= 0:
                 raise LeadershipLost(f"the Lease could not be renewed for {RENEW_DEADLINE_SECONDS:.0f} s")
             try:
-                async with asyncio.timeout(left):
-                    renewed = await self._attempt()
+                async with asyncio.timeout(remaining):
+                    is_renewed = await self._attempt()
             except TimeoutError:
                 continue
-            if not renewed and self.leader not in {"", self._identity}:
+            if not is_renewed and self.leader not in {"", self._identity}:
                 raise LeadershipLost(f"{self.leader} has taken the Lease")
 
     async def release(self) -> None:
         """Stop leading and release a held Lease, so that a standby need not wait for its expiry."""
-        held, self._until = self.is_leader(), float("-inf")
-        if self._seen is None or not held:
+        was_leader, self._until = self.is_leader(), float("-inf")
+        if self._seen is None or not was_leader:
             return
         now = self._timestamp()
         given_up = replace(self._seen, holder="", duration_seconds=1, acquired_at=now, renewed_at=now)
@@ -135,15 +135,15 @@ class LeaderElector:
 
     def _claim(self) -> LeaderElectionRecord:
         """Return the record that makes this replica the leader."""
-        now, seen = self._timestamp(), self._seen
-        if seen is None:
+        now, observed = self._timestamp(), self._seen
+        if observed is None:
             return LeaderElectionRecord(self._identity, LEASE_SECONDS, now, now, 0)
-        if seen.holder == self._identity:
-            return replace(seen, duration_seconds=LEASE_SECONDS, renewed_at=now)
-        return LeaderElectionRecord(self._identity, LEASE_SECONDS, now, now, seen.transitions + 1, seen.version)
+        if observed.holder == self._identity:
+            return replace(observed, duration_seconds=LEASE_SECONDS, renewed_at=now)
+        return LeaderElectionRecord(self._identity, LEASE_SECONDS, now, now, observed.transitions + 1, observed.version)
 
     def _observe(self, record: LeaderElectionRecord | None) -> None:
-        """Record the Lease and the time of its last change, by the clock of this process and never by the writer's.
+        """Record the Lease and the time of its last change, by the clock of this process, not by the writer's.
 
         A Lease that is deleted before its duration has passed counts as held: Kubernetes removes it with the
         installation, and the pods of a new installation must not begin before the old leader has stopped.
@@ -156,17 +156,17 @@ class LeaderElector:
         self._seen = record
 
     def _held_by_another(self) -> bool:
-        seen = self._seen
-        if seen is None or seen.holder in {"", self._identity}:
+        observed = self._seen
+        if observed is None or observed.holder in {"", self._identity}:
             return False
-        return self._clock() < self._seen_at + seen.duration_seconds
+        return self._clock() < self._seen_at + observed.duration_seconds
 
     def _pause(self) -> float:
         """Return the seconds until the next attempt: just after the Lease expires, but at most `RETRY_SECONDS`."""
         jitter = random.uniform(0.05, 0.2)  # noqa: S311  two standbys need not read at the same time
         if self._held_by_another() and self._seen is not None:
-            left = self._seen_at + self._seen.duration_seconds - self._clock()
-            return min(RETRY_SECONDS, left + jitter)
+            remaining = self._seen_at + self._seen.duration_seconds - self._clock()
+            return min(RETRY_SECONDS, remaining + jitter)
         return RETRY_SECONDS - jitter
 
     def _timestamp(self) -> str:

@@ -79,11 +79,11 @@ def _record(raw: Mapping[str, Any]) -> LeaderElectionRecord:
 
 
 def _manifest(record: LeaderElectionRecord, meta: Mapping[str, Any]) -> Json:
-    versioned = dict(meta) | ({"resourceVersion": record.version} if record.version else {})
+    metadata = dict(meta) | ({"resourceVersion": record.version} if record.version else {})
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "Lease",
-        "metadata": versioned,
+        "metadata": metadata,
         "spec": {
             "holderIdentity": record.holder,
             "leaseDurationSeconds": record.duration_seconds,

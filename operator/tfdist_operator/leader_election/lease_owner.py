@@ -21,9 +21,9 @@ def lease_owner(token: str | None, namespace: str) -> dict[str, Any] | None:
         return None
     try:
         claims = orjson.loads(base64.urlsafe_b64decode(segments[1] + "=" * (-len(segments[1]) % 4)))
-        known = claims["kubernetes.io"]
-        name, uid = known["serviceaccount"]["name"], known["serviceaccount"]["uid"]
-        if known["namespace"] != namespace or not isinstance(name, str) or not isinstance(uid, str):
+        claim = claims["kubernetes.io"]
+        name, uid = claim["serviceaccount"]["name"], claim["serviceaccount"]["uid"]
+        if claim["namespace"] != namespace or not isinstance(name, str) or not isinstance(uid, str):
             return None  # an owner must be in the same namespace
     except (binascii.Error, ValueError, KeyError, TypeError):
         return None

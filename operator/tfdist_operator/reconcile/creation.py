@@ -22,9 +22,9 @@ log = logging.getLogger(__name__)
 
 _FORBIDDEN_SECONDS: Final = 20.0
 """How long a 403 by the authorizer is retried before the status reports it: an API server that has just started
-answers it for a moment, until it has loaded its roles."""
+responds with it until it has loaded its roles."""
 _REJECTED_SECONDS: Final = 600.0
-"""When an invalid pod is sent again: the job has not changed, but an admission policy may have."""
+"""Delay before an invalid pod is created again: the job has not changed, but an admission policy may have."""
 
 
 class Creation:
@@ -34,7 +34,7 @@ class Creation:
         self._deps = deps
         self._owned = owned
 
-    async def create(self, job: CachedJob, todo: Plan) -> None:
+    async def create(self, job: CachedJob, plan: Plan) -> None:
         """Create the missing objects. Invalid pods of the same specification are sent again after minutes only.
 
         Raises:
@@ -48,10 +48,10 @@ class Creation:
                 self._deps.queue.add_after(job.key, wait)
                 return
         try:
-            await self._owned.apply(job, todo.objects, at_once=bool(todo.creates))
-            if todo.launcher_secret is not None:
-                await self._deps.resources.create_secret(todo.launcher_secret)
-            await slow_start(todo.creates, self._create_pod)
+            await self._owned.apply(job, plan.objects, at_once=bool(plan.creates))
+            if plan.launcher_secret is not None:
+                await self._deps.resources.create_secret(plan.launcher_secret)
+            await slow_start(plan.creates, self._create_pod)
         except NamespaceTerminating:
             raise
         except Invalid as error:
@@ -61,7 +61,7 @@ class Creation:
             return
         except (Rejected, Conflict) as error:
             raise self._retryable(job, error) from error
-        if todo.creates:
+        if plan.creates:
             state.create_error, state.forbidden_since, state.rejected_generation = "", None, None
 
     def _retryable(self, job: CachedJob, error: ApiError) -> Rejected:

@@ -43,10 +43,10 @@ class Publisher:
         return self._deps.states.get(job.key, job.uid).events.spend(self._deps.clock())
 
     def _is_repeated(self, job: CachedJob, event: Event) -> bool:
-        """Return whether this is the last event that a pod of the job reported, and remember it."""
+        """Return whether this is the last event that a pod of the job reported, and store it."""
         state, name = self._deps.states.get(job.key, job.uid), f"{event.reason}/{event.identity}"
-        known, state.reported_event = state.reported_event, name
-        return known == name
+        previous, state.reported_event = state.reported_event, name
+        return previous == name
 
     @staticmethod
     def _count(event: Event) -> None:

@@ -44,8 +44,8 @@ class Executor:
         self._tensorboards = TensorBoards(deps, self._owned, self._events)
         self._workloads = Workloads(deps)
 
-    async def execute(self, job: CachedJob, todo: Plan) -> None:
-        """Execute the plan `todo` for `job`.
+    async def execute(self, job: CachedJob, plan: Plan) -> None:
+        """Execute `plan` for `job`.
 
         Raises:
             Conflict: the job has been written since the plan was made; nothing has been done.
@@ -53,38 +53,38 @@ class Executor:
             ApiError: a request failed; the next plan has the remaining actions.
         """
         state = self._deps.states.get(job.key, job.uid)
-        if todo.status is not None:
-            await self._status.write(job, todo.status, counters_only=todo.counters_only)
-            _observe_duration(job, todo.status)
-        state.completed, state.failure_seen_at = todo.completed, todo.failure_seen_at
-        for event in todo.events:  # at once: the next plan, after a failed request, does not have them
+        if plan.status is not None:
+            await self._status.write(job, plan.status, counters_only=plan.counters_only)
+            _observe_duration(job, plan.status)
+        state.completed, state.failure_seen_at = plan.completed, plan.failure_seen_at
+        for event in plan.events:  # at once: the next plan, after a failed request, does not have them
             await self._events.publish(job, event)
         await run_each(
-            partial(self._creation.create, job, todo),
-            partial(send_each, todo.patches, partial(self._patch, job)),
-            partial(send_each, todo.deletes, partial(self._delete, job)),
-            partial(self._tensorboards.update, job, todo),
-            partial(self._owned.remove, job, todo.obsolete),
-            partial(self._workloads.change, job, todo.workload),
-            partial(self._finish, job, todo),
+            partial(self._creation.create, job, plan),
+            partial(send_each, plan.patches, partial(self._patch, job)),
+            partial(send_each, plan.deletes, partial(self._delete, job)),
+            partial(self._tensorboards.update, job, plan),
+            partial(self._owned.remove, job, plan.obsolete),
+            partial(self._workloads.change, job, plan.workload),
+            partial(self._finish, job, plan),
         )
 
-    async def _finish(self, job: CachedJob, todo: Plan) -> None:
-        """Do what of a plan follows its objects."""
-        if todo.delete_job:
+    async def _finish(self, job: CachedJob, plan: Plan) -> None:
+        """Execute the actions of a plan that follow its objects."""
+        if plan.delete_job:
             await self._deps.resources.delete_job(job)
-        if todo.probes:
-            self._deps.diagnosis.start(job.key, todo.probe_id, todo.probes, partial(self._store_diagnosis, job))
-        if todo.unexplained_pod:
-            await self._pod_events.read(job, todo.unexplained_pod)
-        if todo.requeue_after_seconds is not None:
-            self._deps.queue.add_after(job.key, todo.requeue_after_seconds)
+        if plan.probes:
+            self._deps.diagnosis.start(job.key, plan.probe_id, plan.probes, partial(self._store_diagnosis, job))
+        if plan.unexplained_pod:
+            await self._pod_events.read(job, plan.unexplained_pod)
+        if plan.requeue_after_seconds is not None:
+            self._deps.queue.add_after(job.key, plan.requeue_after_seconds)
 
-    def _store_diagnosis(self, job: CachedJob, found: ProbeResult) -> None:
+    def _store_diagnosis(self, job: CachedJob, result: ProbeResult) -> None:
         """Store the result of a diagnosis for the next plan, unless the job has been deleted meanwhile."""
         now = self._deps.jobs.get(job.key)
         if now is not None and now.uid == job.uid:
-            self._deps.states.get(job.key, job.uid).probe_result = found
+            self._deps.states.get(job.key, job.uid).probe_result = result
             self._deps.queue.add(job.key)
 
     async def _patch(self, job: CachedJob, patch: Patch) -> None:
@@ -101,12 +101,12 @@ class Executor:
         if pod is None:
             return
         try:
-            stored = await request(job.key.namespace, name, pod.uid)
+            response = await request(job.key.namespace, name, pod.uid)
         except (NotFound, Conflict):
             log.debug("pod is gone already", extra={"pod": name})
         else:
-            if "resourceVersion" in stored.get("metadata", {}):  # else it is deleted, and the watch reports that
-                self._deps.pods.upsert(stored)
+            if "resourceVersion" in response.get("metadata", {}):  # else it is deleted, and the watch reports that
+                self._deps.pods.upsert(response)
 
 
 def _observe_duration(job: CachedJob, status: Manifest) -> None:

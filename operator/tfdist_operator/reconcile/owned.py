@@ -49,25 +49,25 @@ class OwnedExecutor:
             at_once: whether pods that need the objects are created next; a repair does not wait then.
         """
         state = self._deps.states.get(job.key, job.uid)
-        differing = []
+        drifts = []
         for manifest in (stamped(manifest, self._deps.controller) for manifest in manifests):
             await self._warn_of_another(job, state, manifest)
             drift = self._deps.owned[kind_of(manifest)].drift(manifest, job.uid)
             repair = _is_repair(state, manifest, drift)
-            differing += [(manifest, drift, repair)] if drift is not Drift.NONE else []
-        late = False
-        if any(repair for _, _, repair in differing) and not at_once:
-            late = self._must_wait(job.key, state)
-        for manifest, drift, repair in differing:
-            if not (repair and late):
+            drifts += [(manifest, drift, repair)] if drift is not Drift.NONE else []
+        is_late = False
+        if any(repair for _, _, repair in drifts) and not at_once:
+            is_late = self._must_wait(job.key, state)
+        for manifest, drift, repair in drifts:
+            if not (repair and is_late):
                 await self._apply(state, manifest, drift)
                 if repair:
                     await self._report(job, manifest, drift)
 
     async def _apply(self, state: JobRuntimeState, manifest: Manifest, drift: Drift) -> None:
         cache, meta = self._deps.owned[kind_of(manifest)], manifest["metadata"]
-        known = None if drift is Drift.MISSING else cache.get((meta["namespace"], meta["name"]))
-        cache.write_through(await self._deps.owned_requests.apply(manifest, known))
+        cached = None if drift is Drift.MISSING else cache.get((meta["namespace"], meta["name"]))
+        cache.write_through(await self._deps.owned_requests.apply(manifest, cached))
         state.applied[_name(manifest)] = meta["labels"]
 
     async def remove(self, job: CachedJob, objects: Sequence[ObjectName]) -> None:
@@ -75,11 +75,11 @@ class OwnedExecutor:
         state = self._deps.states.get(job.key, job.uid)
         for name in objects:
             cache = self._deps.owned[name.kind]
-            found = cache.get((job.key.namespace, name.name))
+            cached = cache.get((job.key.namespace, name.name))
             state.applied.pop(name, None)
-            if found is not None and found.owner_uid == job.uid and not found.deleting:
-                await self._deps.owned_requests.delete(name.kind, found)
-                cache.evict(found)
+            if cached is not None and cached.owner_uid == job.uid and not cached.deleting:
+                await self._deps.owned_requests.delete(name.kind, cached)
+                cache.evict(cached)
 
     def _must_wait(self, key: NamespacedName, state: JobRuntimeState) -> bool:
         """Return whether it is too early for a repair; the job is requeued for the time of the repair."""
@@ -98,8 +98,8 @@ class OwnedExecutor:
     async def _report(self, job: CachedJob, manifest: Manifest, drift: Drift) -> None:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         REPAIRS.labels(kind=kind).inc()
-        done = "deleted; it is created again" if drift is Drift.MISSING else "changed; it is changed back"
-        text = f"the {kind} {name} was {done}"
+        change = "deleted; it is created again" if drift is Drift.MISSING else "changed; it is changed back"
+        text = f"the {kind} {name} was {change}"
         await self._events.publish(job, Event(EventReason.REPAIRED, text, identity=f"{kind}.{name}".lower()))
 
     async def _warn_of_another(self, job: CachedJob, state: JobRuntimeState, manifest: Manifest) -> None:
@@ -119,10 +119,10 @@ class OwnedExecutor:
 
 def _is_repair(state: JobRuntimeState, manifest: Manifest, drift: Drift) -> bool:
     """Return whether a difference is due to another client, and not to new labels of the job."""
-    applied, wanted = state.applied.get(_name(manifest)), manifest["metadata"]["labels"]
+    last_applied, desired = state.applied.get(_name(manifest)), manifest["metadata"]["labels"]
     if drift is Drift.MISSING:
-        return applied is not None
-    return drift is Drift.FOREIGN_CHANGE and applied in (None, wanted)
+        return last_applied is not None
+    return drift is Drift.FOREIGN_CHANGE and last_applied in (None, desired)
 
 
 def _name(manifest: Manifest) -> ObjectName:

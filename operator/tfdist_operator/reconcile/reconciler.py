@@ -1,4 +1,4 @@
-"""Reconciles one job: gathers its view, makes the plan, has it executed, and classifies errors."""
+"""Reconciles one job: builds its view, plans, executes the plan, and classifies errors."""
 
 import logging
 import secrets
@@ -22,7 +22,7 @@ from tfdist_operator.replica_reports.poll_rate import PollRate
 log = logging.getLogger(__name__)
 
 _TERMINATING_SECONDS: Final = 60.0
-"""When a job in a terminating namespace is reconciled again: by then it is deleted, or stuck for long."""
+"""Delay of the next reconcile of a job in a terminating namespace: by then it is deleted, or stuck for long."""
 
 
 class Reconciler:
@@ -65,7 +65,7 @@ class Reconciler:
         return True
 
     def _forget_removed(self, key: NamespacedName, removed: frozenset[str]) -> None:
-        """Forget the deleted pods that this reconcile has observed, and reconcile again without them."""
+        """Remove the deleted pods that this reconcile has observed from the cache, and reconcile again without them."""
         if removed:
             self._deps.pods.forget_removed(key, removed)
             self._deps.queue.add(key)
@@ -73,10 +73,10 @@ class Reconciler:
     async def _position(self, key: NamespacedName) -> int | None:
         """Return the position of a job in its queue; None if it does not wait in one, or if it is not known."""
         job, kueue = self._deps.jobs.get(key), self._deps.kueue
-        found = kueue.workloads.of_job(key, job.uid) if job and kueue.version else None
-        if job is None or job.job is None or found is None or not found.waits:
+        cached = kueue.workloads.of_job(key, job.uid) if job and kueue.version else None
+        if job is None or job.job is None or cached is None or not cached.waits:
             return None
-        return await kueue.positions.position((key.namespace, queue_name(job.job)), found.name)
+        return await kueue.positions.position((key.namespace, queue_name(job.job)), cached.name)
 
     def _plan(self, job: CachedJob, position: int | None) -> Plan:
         view, now = self._view(job, position), self._deps.now()
@@ -119,7 +119,7 @@ class Reconciler:
 
 
 def _without_reports(view: JobView) -> JobView:
-    """Return the view without any content that programs in the job's pods have written."""
+    """Return the view without the untrusted content of programs in the job's pods."""
     pods = tuple(replace(pod, message="") for pod in view.pods)
     runtime = replace(view.runtime, report=None, evaluated=None, cadence=None, probe_result=None)
     return replace(view, runtime=runtime, pods=pods)

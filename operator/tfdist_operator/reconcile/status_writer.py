@@ -25,7 +25,7 @@ from tfdist_operator.reconcile.events import Publisher
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 600.0
-"""When a rejected field is written again: the CRD or a policy may have changed."""
+"""Delay before a rejected field is written again: the CRD or a policy may have changed."""
 _TOO_LARGE: Final = 413
 _FIELD: Final = re.compile(r"status\.(\w+)(?:\.([a-z]\w*))?")
 """A field of the status, in the API server's notation: its first name, and the second, if that is no index."""
@@ -57,31 +57,31 @@ class StatusWriter:
         state, sent = self._deps.states.get(job.key, job.uid), None
         if state.rejected_until < self._deps.clock():
             state.rejected_fields = frozenset()
-        known = job.status.to_json()
-        for stored in (known, known, {}):
-            wanted = _without(status, stored, state.rejected_fields)
-            if state.rejected_fields and without_accounts(wanted) == without_accounts(known):
+        cached = job.status.to_json()
+        for base in (cached, cached, {}):
+            desired = _without_rejected(status, base, state.rejected_fields)
+            if state.rejected_fields and without_accounts(desired) == without_accounts(cached):
                 return
-            if wanted == sent:
+            if desired == sent:
                 continue
             try:
-                accepted = await self._deps.resources.patch_status(job, wanted)
+                response = await self._deps.resources.patch_status(job, desired)
             except Rejected as error:
                 if not (isinstance(error, Invalid) or error.code == _TOO_LARGE):
                     raise
-                rejection, sent = error, wanted
-                await self._reject(job, state, wanted, error)
+                rejection, sent = error, desired
+                await self._reject(job, state, desired, error)
             else:
-                self._deps.jobs.write_through(accepted, counters_only=counters_only)
+                self._deps.jobs.write_through(response, counters_only=counters_only)
                 state.status_written_at = self._deps.clock()
                 return
         state.rejected_fields = frozenset()
         raise rejection
 
     async def _reject(self, job: CachedJob, state: JobRuntimeState, sent: Manifest, error: Rejected) -> None:
-        """Store and report the rejected fields: of a rejection that names none, all."""
-        named = [(found[1], found[2] or "") for field in error.fields if (found := _FIELD.match(field))]
-        rejected = frozenset(named or [(name, "") for name in sent])
+        """Store and report the rejected fields: all fields if the rejection names none."""
+        named_fields = [(match[1], match[2] or "") for field in error.fields if (match := _FIELD.match(field))]
+        rejected = frozenset(named_fields or [(name, "") for name in sent])
         state.rejected_fields |= rejected
         state.rejected_until = self._deps.clock() + _RETRY_SECONDS
         log.warning("status was rejected", extra={"job": "/".join(job.key), "error": str(error)})
@@ -94,19 +94,19 @@ class StatusWriter:
         await self._events.publish(job, Event(EventReason.STATUS_REJECTED, text, warning=True, identity=identity))
 
 
-def _without(status: Manifest, stored: Mapping[str, Any], rejected: frozenset[tuple[str, str]]) -> Manifest:
+def _without_rejected(status: Manifest, stored: Mapping[str, Any], rejected: frozenset[tuple[str, str]]) -> Manifest:
     """Return the status to write: rejected fields as in `stored`, conditions without messages."""
     result = status
     for name, inner in sorted(rejected):
         if name == "conditions":
             result = {**result, name: [{**condition, "message": _TEXT} for condition in result[name]]}
         elif name not in _ESSENTIAL and inner and name in result:
-            result = {**result, name: _as_stored(result[name], stored.get(name, {}), inner)}
+            result = {**result, name: _merge_stored(result[name], stored.get(name, {}), inner)}
         elif name not in _ESSENTIAL:
-            result = _as_stored(result, stored, name)
+            result = _merge_stored(result, stored, name)
     return result
 
 
-def _as_stored(content: Mapping[str, Any], stored: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _merge_stored(content: Mapping[str, Any], stored: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return a copy of `content` with the field as in `stored`, or without it."""
     return {k: v for k, v in content.items() if k != name} | {k: v for k, v in stored.items() if k == name}

@@ -14,7 +14,7 @@ from tfdist_operator.reconcile.owned import OwnedExecutor
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 20.0
-"""Until a rejected TensorBoard is retried; a new specification is tried at once."""
+"""Delay before a rejected TensorBoard is retried; a new specification is applied at once."""
 
 
 class TensorBoards:
@@ -25,23 +25,23 @@ class TensorBoards:
         self._owned = owned
         self._events = events
 
-    async def update(self, job: CachedJob, todo: Plan) -> None:
+    async def update(self, job: CachedJob, plan: Plan) -> None:
         """Apply the TensorBoard of a plan; retry later if that fails.
 
         Raises:
             NamespaceTerminating: the namespace is terminating.
             NotLeading: this replica is no longer the leader.
         """
-        if not todo.tensorboard:
+        if not plan.tensorboard:
             return
         state = self._deps.states.get(job.key, job.uid)
-        known = state.tensorboard_error
+        previous_error = state.tensorboard_error
         wait = state.tensorboard_retry_at - self._deps.clock()
-        if known is not None and known[0] == job.generation and wait > 0:
+        if previous_error is not None and previous_error[0] == job.generation and wait > 0:
             self._deps.queue.add_after(job.key, wait)
             return
         try:
-            await self._owned.apply(job, todo.tensorboard, at_once=False)
+            await self._owned.apply(job, plan.tensorboard, at_once=False)
         except (NamespaceTerminating, NotLeading):
             raise
         except ApiError as error:

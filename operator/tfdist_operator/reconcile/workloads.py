@@ -17,7 +17,7 @@ class Workloads:
         self._deps = deps
 
     async def change(self, job: CachedJob, change: WorkloadChange | None) -> None:
-        """Make the change of a plan.
+        """Execute the change of a plan.
 
         Raises:
             Conflict: the Workload has been written since the plan was made.
@@ -39,14 +39,14 @@ class Workloads:
 
     async def _send(self, job: CachedJob, change: WorkloadChange) -> None:
         cache, requests = self._deps.kueue.workloads, self._deps.workload_requests
-        known = cache.of_job(job.key, job.uid)
+        cached = cache.of_job(job.key, job.uid)
         if change.manifest is not None:
             labels = job.job.metadata.labels if job.job else {}
-            if known is None:
+            if cached is None:
                 cache.upsert(await requests.create(change.manifest, labels))
             else:
-                cache.upsert(await requests.replace_spec(change.manifest, labels, known))
-        elif known is not None and change.status is not None:
-            cache.upsert(await requests.patch_status(job.key.namespace, known, change.status))
-        elif known is not None:
-            await requests.delete(job.key.namespace, known)
+                cache.upsert(await requests.replace_spec(change.manifest, labels, cached))
+        elif cached is not None and change.status is not None:
+            cache.upsert(await requests.patch_status(job.key.namespace, cached, change.status))
+        elif cached is not None:
+            await requests.delete(job.key.namespace, cached)

@@ -23,7 +23,7 @@ DEADLINE_SECONDS: Final = 10.0
 REQUESTS_OF_ONE_JOB: Final = 32
 """Maximum number of requests in flight for one job."""
 DIAGNOSES_IN_PARALLEL: Final = 8
-"""With the limits of a response it bounds the memory of all diagnoses to 64 MiB; others wait for their turn."""
+"""With the limits of a response it bounds the memory of all diagnoses to 64 MiB; further diagnoses wait."""
 
 
 class Diagnosis:
@@ -35,17 +35,21 @@ class Diagnosis:
         self._tasks: dict[NamespacedName, tuple[str, asyncio.Task[None]]] = {}
 
     def start(
-        self, key: NamespacedName, about: str, questions: Sequence[ProbeTarget], found: Callable[[ProbeResult], None]
+        self,
+        key: NamespacedName,
+        about: str,
+        questions: Sequence[ProbeTarget],
+        on_result: Callable[[ProbeResult], None],
     ) -> None:
-        """Probe the replicas of a job and pass the result to `found`, unless the same diagnosis is in progress."""
+        """Probe the replicas of a job and pass the result to `on_result`, unless the same diagnosis is in progress."""
         known = self._tasks.get(key)
         if known is not None and known[0] == about:
             return
         if known is not None:
             known[1].cancel()
-        task = asyncio.create_task(self._diagnose(key, about, tuple(questions), found))
+        task = asyncio.create_task(self._diagnose(key, about, tuple(questions), on_result))
         self._tasks[key] = about, task
-        task.add_done_callback(lambda ended: self._ended(key, ended))
+        task.add_done_callback(lambda ended: self._on_end(key, ended))
 
     async def close(self) -> None:
         """Cancel all diagnoses, and close the connections of the client."""
@@ -55,13 +59,17 @@ class Diagnosis:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._client.close()
 
-    def _ended(self, key: NamespacedName, task: asyncio.Task[None]) -> None:
-        known = self._tasks.get(key)
-        if known is not None and known[1] is task:
+    def _on_end(self, key: NamespacedName, task: asyncio.Task[None]) -> None:
+        current = self._tasks.get(key)
+        if current is not None and current[1] is task:
             del self._tasks[key]
 
     async def _diagnose(
-        self, key: NamespacedName, about: str, questions: Sequence[ProbeTarget], found: Callable[[ProbeResult], None]
+        self,
+        key: NamespacedName,
+        about: str,
+        questions: Sequence[ProbeTarget],
+        on_result: Callable[[ProbeResult], None],
     ) -> None:
         try:
             async with self._slots:
@@ -69,7 +77,7 @@ class Diagnosis:
         except Exception:
             log.exception("a diagnosis failed by a bug of the controller", extra={"job": "/".join(key)})
             evidence = ProbeResult(about, "", "")
-        found(evidence)
+        on_result(evidence)
 
     async def evidence(self, about: str, questions: Sequence[ProbeTarget]) -> ProbeResult:
         """Return the suspect of the stall: the first replica that does not answer, else the one with the fewest steps.
@@ -82,11 +90,11 @@ class Diagnosis:
             if tasks:
                 await asyncio.wait(tasks, timeout=DEADLINE_SECONDS)
             names = (replica_name(q.role, q.index) for q in questions)
-            ended = {n: t for n, t in zip(names, tasks, strict=True) if t.done() and not t.exception()}
+            finished = {n: t for n, t in zip(names, tasks, strict=True) if t.done() and not t.exception()}
         finally:
             for task in tasks:
                 task.cancel()
-        return probe_result(about, {name: task.result() for name, task in ended.items()}, len(questions))
+        return probe_result(about, {name: task.result() for name, task in finished.items()}, len(questions))
 
     async def _ask(self, slots: asyncio.Semaphore, ip: str, *, stacks: bool) -> Answer:
         async with slots:

@@ -78,9 +78,9 @@ class ReportPoller:
         """Poll until cancelled."""
         try:
             for number in itertools.count():
-                running = {job.key for job, _ in self._coordinators()}
-                self._rate.jobs = len(running)
-                self._measure_no_more(self._measured - running)
+                keys = {job.key for job, _ in self._coordinators()}
+                self._rate.jobs = len(keys)
+                self._remove_metrics(self._measured - keys)
                 await self._round(number % EVALUATOR_EVERY == 0, self._rate.poll_interval_seconds())
         finally:
             for task in self._in_flight.values():
@@ -107,39 +107,39 @@ class ReportPoller:
         name = (job.key, is_evaluator)
         if name not in self._in_flight:
             poll = self._poll_evaluator if is_evaluator else self._poll
-            task = self._in_flight[name] = asyncio.create_task(_guarded(poll, job, ip))
+            task = self._in_flight[name] = asyncio.create_task(_poll_safely(poll, job, ip))
             task.add_done_callback(lambda _: self._in_flight.pop(name, None))
 
     def _coordinators(self) -> Iterator[tuple[CachedJob, str]]:
         """Yield each running job and the address of its leader."""
-        for stored in self._jobs.all():
-            gang_of = _polled_gang(stored.status) if stored.job is not None else None
-            ip = self._leader_of(stored, gang_of) if gang_of else ""
+        for job in self._jobs.all():
+            gang_of = _polled_gang(job.status) if job.job is not None else None
+            ip = self._leader_of(job, gang_of) if gang_of else ""
             if ip:
-                yield stored, ip
+                yield job, ip
 
     def _evaluators(self) -> Iterator[tuple[CachedJob, str]]:
         """Yield each job with a running evaluator, and the evaluator's address."""
-        for stored in self._jobs.all():
-            if stored.job is not None and not is_terminal(stored.status):
-                ip = self._leader_of(stored, evaluator_gang)
+        for job in self._jobs.all():
+            if job.job is not None and not is_terminal(job.status):
+                ip = self._leader_of(job, evaluator_gang)
                 if ip:
-                    yield stored, ip
+                    yield job, ip
 
-    def _leader_of(self, stored: CachedJob, gang_of: Callable[[TFDistJob], Gang | None]) -> str:
+    def _leader_of(self, job: CachedJob, gang_of: Callable[[TFDistJob], Gang | None]) -> str:
         """Return the address of a gang's leader; "" if it does not run."""
         try:
-            return self._running_leader(stored, gang_of)
+            return self._running_leader(job, gang_of)
         except Exception:
-            log.exception("a job is not polled, by a bug of the controller", extra={"job": "/".join(stored.key)})
+            log.exception("a job is not polled, by a bug of the controller", extra={"job": "/".join(job.key)})
             return ""
 
-    def _running_leader(self, stored: CachedJob, gang_of: Callable[[TFDistJob], Gang | None]) -> str:
-        gang = gang_of(stored.job) if stored.job is not None else None
-        record = stored_record(stored.status, gang.name) if gang is not None else None
+    def _running_leader(self, job: CachedJob, gang_of: Callable[[TFDistJob], Gang | None]) -> str:
+        gang = gang_of(job.job) if job.job is not None else None
+        record = stored_record(job.status, gang.name) if gang is not None else None
         if gang is None or record is None:
             return ""
-        leader = gang_state(gang, record, self._pods.of_job(stored.key, stored.uid)).leader
+        leader = gang_state(gang, record, self._pods.of_job(job.key, job.uid)).leader
         return leader.ip if leader is not None and leader.state is PodState.RUNNING else ""
 
     async def _poll(self, job: CachedJob, ip: str) -> None:
@@ -195,7 +195,7 @@ class ReportPoller:
             state.leader_unresponsive = silent
             self._on_report(key, 0.0)
 
-    def _measure_no_more(self, keys: AbstractSet[NamespacedName]) -> None:
+    def _remove_metrics(self, keys: AbstractSet[NamespacedName]) -> None:
         """Remove the series of jobs that no longer run: constant values would indicate a stall."""
         for key in keys:
             for metric in PER_JOB:
@@ -204,7 +204,7 @@ class ReportPoller:
         self._measured -= keys
 
 
-async def _guarded(poll: _Poll, job: CachedJob, ip: str) -> None:
+async def _poll_safely(poll: _Poll, job: CachedJob, ip: str) -> None:
     """Poll one job; an exception is logged and ends only this poll."""
     try:
         await poll(job, ip)

@@ -1,4 +1,4 @@
-"""Receives and parses the responses of replicas in a thread with an event loop of its own.
+"""Receives and parses the responses of replicas in a thread with a separate event loop.
 
 The main event loop renews the Lease and answers probes. What pods send is received, parsed and validated elsewhere, so
 that no stream of a pod, and no number of pods, can keep the main loop busy: the interpreter switches threads every
@@ -20,7 +20,7 @@ from tfdist.report_response import SEGMENT_BYTES, ReportResponse, report_request
 log = logging.getLogger(__name__)
 
 _PAUSE_SECONDS: Final = 0.005
-"""Between two segments of a response: a pod that sends single bytes costs 400 segments within a deadline of 2 s."""
+"""Pause between two segments of a response: a pod that sends single bytes costs 400 segments within its 2 s."""
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class ReportReader:
     async def read(
         self, address: tuple[str, int], path: str, limit: int, seconds: float, parse: Callable[[bytes], T]
     ) -> T | Unreported:
-        """Return what `parse` makes of the body at `path`; called in another event loop, which stays free.
+        """Return the parsed body at `path`; called in another event loop, which is not blocked.
 
         Args:
             address: IP address and port of the replica.
@@ -45,8 +45,8 @@ class ReportReader:
             seconds: time limit, from the connection to the last byte.
             parse: called in the thread; raises ValueError for a body that is rejected.
         """
-        reading = _read(address, path, limit, seconds, parse)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(reading, self._loop))
+        request = _read(address, path, limit, seconds, parse)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(request, self._loop))
 
     async def close(self) -> None:
         """Cancel all reads and end the thread."""

@@ -18,67 +18,71 @@ class OwnedRequests:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def apply(self, manifest: Json, known: OwnedObject | None) -> Json:
+    async def apply(self, manifest: Json, cached: OwnedObject | None) -> Json:
         """Create or patch an object so that it agrees with `manifest`, and return it as stored.
 
         Creating and patching cost the API server a fraction of server-side apply.
 
         Args:
             manifest: the whole manifest; fields of `spec` that it lacks are left unchanged.
-            known: the existing object of that name; None if none is known.
+            cached: the existing object of that name; None if the cache has none.
 
         Raises:
             NameTaken: an object of that name exists and is not the job's; it is not changed.
             Unavailable: the object was replaced during the call; a retry may succeed.
         """
         kind = kind_of(manifest)
-        if known is None:
+        if cached is None:
             try:
                 return await self._send("POST", kind, _namespace(manifest), "", body=manifest)
             except AlreadyExists:
-                known = await self.find(kind, _namespace(manifest), manifest["metadata"]["name"])
-        if known is None:
-            raise Unavailable(409, "Replaced", f"{_what(manifest)} was deleted while it was created")
-        if not known.belongs_to(manifest["metadata"]["labels"][names.JOB_UID_LABEL]):
-            text = f"a {_what(manifest)} is there that is not this job's: delete it, or give the job another name"
+                cached = await self.find(kind, _namespace(manifest), manifest["metadata"]["name"])
+        if cached is None:
+            raise Unavailable(409, "Replaced", f"{_description(manifest)} was deleted while it was created")
+        if not cached.belongs_to(manifest["metadata"]["labels"][names.JOB_UID_LABEL]):
+            text = (
+                f"a {_description(manifest)} is there that is not this job's: delete it, or give the job another name"
+            )
             raise NameTaken(409, "AlreadyExists", text)
-        return await self._change(manifest, known)
+        return await self._change(manifest, cached)
 
-    async def _change(self, manifest: Json, known: OwnedObject) -> Json:
-        """Set labels, owner and the fields of `spec` of the object with the UID of `known`."""
+    async def _change(self, manifest: Json, cached: OwnedObject) -> Json:
+        """Set labels, owner and the fields of `spec` of the object with the UID of `cached`."""
         kind, meta = kind_of(manifest), manifest["metadata"]
-        patch: list[Json] = [{"op": "test", "path": "/metadata/uid", "value": known.uid}]
-        if known.labels:
-            patch += [_add(f"/metadata/labels/{_escaped(k)}", v) for k, v in meta["labels"].items()]
+        patch: list[Json] = [{"op": "test", "path": "/metadata/uid", "value": cached.uid}]
+        if cached.labels:
+            patch += [_add(f"/metadata/labels/{_escape(k)}", v) for k, v in meta["labels"].items()]
         else:
             patch.append(_add("/metadata/labels", meta["labels"]))
-        if not known.owner_uid:
+        if not cached.owner_uid:
             patch.append(_add("/metadata/ownerReferences", meta["ownerReferences"]))
-        patch += [_add(f"/spec/{_escaped(k)}", v) for k, v in manifest["spec"].items()]
+        patch += [_add(f"/spec/{_escape(k)}", v) for k, v in manifest["spec"].items()]
         try:
             return await self._send("PATCH", kind, meta["namespace"], meta["name"], patch, content_type=JSON_PATCH)
         except NotFound as error:
-            raise Unavailable(409, "Replaced", f"{_what(manifest)} was deleted while it was changed") from error
+            raise Unavailable(409, "Replaced", f"{_description(manifest)} was deleted while it was changed") from error
         except Invalid as error:
             if error.code != _UNPROCESSABLE:
                 raise
             now = await self.find(kind, meta["namespace"], meta["name"])
-            if now is None or now.uid != known.uid:
-                raise Unavailable(409, "Replaced", f"{_what(manifest)} was replaced while it was changed") from error
-            text = f"{_what(manifest)} cannot be made what the job needs: delete it, and it is created again"
+            if now is None or now.uid != cached.uid:
+                raise Unavailable(
+                    409, "Replaced", f"{_description(manifest)} was replaced while it was changed"
+                ) from error
+            text = f"{_description(manifest)} cannot be made what the job needs: delete it, and it is created again"
             raise NameTaken(error.code, error.reason, f"{text} ({error.message})") from error
 
     async def find(self, kind: OwnedKind, namespace: str, name: str) -> OwnedObject | None:
-        """Return the object of a name, whichever client created it."""
+        """Return the object of a name, created by any client."""
         query = {"fieldSelector": f"metadata.name={name}"}
         page = await self._send("GET", kind, namespace, "", query=query, accept=METADATA_LIST)
         return next((owned_object(item, kind) for item in items(page)), None)
 
-    async def delete(self, kind: OwnedKind, found: OwnedObject) -> None:
+    async def delete(self, kind: OwnedKind, cached: OwnedObject) -> None:
         """Delete the object with this UID; do nothing if it is already deleted or replaced."""
-        body = {"propagationPolicy": "Background", "preconditions": {"uid": found.uid}}
+        body = {"propagationPolicy": "Background", "preconditions": {"uid": cached.uid}}
         try:
-            await self._send("DELETE", kind, found.key.namespace, found.name, body=body)
+            await self._send("DELETE", kind, cached.key.namespace, cached.name, body=body)
         except (NotFound, Conflict):
             return
 
@@ -100,7 +104,7 @@ def _namespace(manifest: Json) -> str:
     return str(manifest["metadata"]["namespace"])
 
 
-def _what(manifest: Json) -> str:
+def _description(manifest: Json) -> str:
     return f"{manifest['kind']} {_namespace(manifest)}/{manifest['metadata']['name']}"
 
 
@@ -108,5 +112,5 @@ def _add(path: str, value: object) -> Json:
     return {"op": "add", "path": path, "value": value}
 
 
-def _escaped(key: str) -> str:
+def _escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")

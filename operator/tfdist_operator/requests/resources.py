@@ -103,10 +103,10 @@ class ResourceClient:
             except AlreadyExists as error:
                 query = {"fieldSelector": f"metadata.name={name}"}  # a list of one: the role has no right to get
                 page = await self._client.request("GET", path, resource="pods", query=query)
-                for found in items(page):
-                    if is_same_replica(found, manifest):
-                        return dict(found)
-                    raise NameTaken(error.code, error.reason, name_conflict_message(found)) from error
+                for item in items(page):
+                    if is_same_replica(item, manifest):
+                        return dict(item)
+                    raise NameTaken(error.code, error.reason, name_conflict_message(item)) from error
         raise Unavailable(409, "AlreadyExists", f"pod {ns}/{name} was there and was gone, {_CREATIONS} times")
 
     async def create_secret(self, manifest: Json) -> None:
@@ -131,11 +131,11 @@ class ResourceClient:
             Conflict: the pod of that name has another UID.
         """
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
-        guarded = body | {"metadata": body.get("metadata", {}) | {"uid": uid}}
-        return await self._client.request("PATCH", path, resource="pods", body=guarded, content_type=MERGE_PATCH)
+        patch = body | {"metadata": body.get("metadata", {}) | {"uid": uid}}
+        return await self._client.request("PATCH", path, resource="pods", body=patch, content_type=MERGE_PATCH)
 
     async def delete_job(self, job: CachedJob) -> None:
-        """Delete a job, with all that belongs to it, unless another of its name has been made since.
+        """Delete a job and its owned objects, unless another of its name has been created since.
 
         Raises:
             JobGone: it has been deleted already.
@@ -154,8 +154,12 @@ class ResourceClient:
         query = {"fieldSelector": f"involvedObject.uid={pod_uid},type=Warning", "limit": str(_MAX_EVENTS)}
         path = f"/api/v1/namespaces/{namespace}/events"
         page = await self._client.request("GET", path, resource="events", query=query)
-        found = [(str(e.get("message") or ""), e) for e in items(page)]
-        newest = max(found, key=lambda each: (each[0].startswith("MountVolume"), _event_time(each[1])), default=None)
+        warnings = [(str(e.get("message") or ""), e) for e in items(page)]
+        newest = max(
+            warnings,
+            key=lambda candidate: (candidate[0].startswith("MountVolume"), _event_time(candidate[1])),
+            default=None,
+        )
         return f"{newest[1].get('reason', '')}: {' '.join(newest[0].split())}"[:NOTE_BYTES] if newest else ""
 
     async def create_event(self, involved: Involved, event: Event, now: datetime) -> None:

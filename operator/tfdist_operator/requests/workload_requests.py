@@ -44,35 +44,35 @@ class WorkloadRequests:
         except AlreadyExists as error:
             query = {"fieldSelector": f"metadata.name={meta['name']}"}
             page = await self._client.request("GET", self._path(meta["namespace"]), resource=PLURAL, query=query)
-            for found in items(page):
-                if (found["metadata"].get("labels") or {}).get(JOB_UID_LABEL) == meta["labels"][JOB_UID_LABEL]:
-                    return dict(found)
+            for item in items(page):
+                if (item["metadata"].get("labels") or {}).get(JOB_UID_LABEL) == meta["labels"][JOB_UID_LABEL]:
+                    return dict(item)
             text = f"a Workload {meta['name']} is there that is not this job's; delete it"
             raise NameTaken(error.code, error.reason, text) from error
 
-    async def replace_spec(self, manifest: Json, labels: Mapping[str, str], known: WorkloadSummary) -> Json:
+    async def replace_spec(self, manifest: Json, labels: Mapping[str, str], cached: WorkloadSummary) -> Json:
         """Replace the specification of a Workload that holds no quota: it keeps its place in the queue."""
         body = await self._complete(manifest, labels)
-        changed = {
-            "metadata": _guard(known) | {"labels": {SPEC_HASH_LABEL: body["metadata"]["labels"][SPEC_HASH_LABEL]}},
+        patch = {
+            "metadata": _guard(cached) | {"labels": {SPEC_HASH_LABEL: body["metadata"]["labels"][SPEC_HASH_LABEL]}},
             "spec": body["spec"],
         }
-        return await self._patch(f"{self._path(body['metadata']['namespace'])}/{known.name}", changed)
+        return await self._patch(f"{self._path(body['metadata']['namespace'])}/{cached.name}", patch)
 
-    async def patch_status(self, namespace: str, known: WorkloadSummary, status: Json) -> Json:
+    async def patch_status(self, namespace: str, cached: WorkloadSummary, status: Json) -> Json:
         """Change the status of a Workload.
 
         Raises:
-            Conflict: it has changed since `known` was read.
+            Conflict: it has changed since `cached` was read.
         """
-        path = f"{self._path(namespace)}/{known.name}/status"
-        return await self._patch(path, {"metadata": _guard(known), "status": status})
+        path = f"{self._path(namespace)}/{cached.name}/status"
+        return await self._patch(path, {"metadata": _guard(cached), "status": status})
 
-    async def delete(self, namespace: str, known: WorkloadSummary) -> None:
+    async def delete(self, namespace: str, cached: WorkloadSummary) -> None:
         """Delete a Workload; do nothing if it is already deleted or replaced."""
-        body = {"propagationPolicy": "Background", "preconditions": {"uid": known.uid}}
+        body = {"propagationPolicy": "Background", "preconditions": {"uid": cached.uid}}
         try:
-            await self._client.request("DELETE", f"{self._path(namespace)}/{known.name}", resource=PLURAL, body=body)
+            await self._client.request("DELETE", f"{self._path(namespace)}/{cached.name}", resource=PLURAL, body=body)
         except (NotFound, Conflict):
             return
 
@@ -82,9 +82,9 @@ class WorkloadRequests:
     async def _complete(self, manifest: Json, labels: Mapping[str, str]) -> Json:
         """Return a Workload with its version and with its priority: the value of its class, as Kueue needs it."""
         of_pods = (set_["template"]["spec"].get("priorityClassName") for set_ in manifest["spec"]["podSets"])
-        own = labels.get(PRIORITY_CLASS_LABEL, "")
-        if own:
-            priority = await self._value(f"/apis/{GROUP}/{self._version()}/workloadpriorityclasses", own)
+        class_name = labels.get(PRIORITY_CLASS_LABEL, "")
+        if class_name:
+            priority = await self._value(f"/apis/{GROUP}/{self._version()}/workloadpriorityclasses", class_name)
         else:
             priority = await self._value(_PRIORITY_CLASSES, next(filter(None, of_pods), ""))
         version = f"{GROUP}/{self._version()}"
@@ -94,9 +94,9 @@ class WorkloadRequests:
         """Return the value of a priority class; without a name, that of the cluster's default."""
         plural = path.rpartition("/")[2]
         page = await self._client.request("GET", path, resource=plural)
-        for found in items(page):
-            if found["metadata"]["name"] == name if name else found.get("globalDefault"):
-                return int(found["value"])
+        for item in items(page):
+            if item["metadata"]["name"] == name if name else item.get("globalDefault"):
+                return int(item["value"])
         if not name:
             return 0
         text = f"priority class {name} ({plural}) does not exist; create it, or choose another one"
@@ -106,6 +106,6 @@ class WorkloadRequests:
         return f"/apis/{GROUP}/{self._version()}/namespaces/{namespace}/{PLURAL}"
 
 
-def _guard(known: WorkloadSummary) -> Json:
+def _guard(cached: WorkloadSummary) -> Json:
     """Return metadata by which the API server rejects the change of another version of an object."""
-    return {"uid": known.uid, "resourceVersion": str(known.resource_version)}
+    return {"uid": cached.uid, "resourceVersion": str(cached.resource_version)}

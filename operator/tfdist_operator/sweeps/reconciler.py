@@ -79,24 +79,24 @@ class SweepReconciler:
         return True
 
     def _memory(self, sweep: CachedSweep) -> _Memory:
-        known = self._memories.get(sweep.key)
-        if known is None or known.uid != sweep.uid:
-            known = self._memories[sweep.key] = _Memory(sweep.uid)
-        return known
+        memory = self._memories.get(sweep.key)
+        if memory is None or memory.uid != sweep.uid:
+            memory = self._memories[sweep.key] = _Memory(sweep.uid)
+        return memory
 
     def _view(self, sweep: CachedSweep) -> SweepView:
         memory = self._memory(sweep)
-        known = {result.trial for result in sweep.known.results or ()}
+        recorded = {result.trial for result in sweep.known.results or ()}
         expected = set(range(trial_count(sweep.sweep.spec))) if sweep.sweep else set()
-        found = {trial: job for trial in known | expected if (job := self._job(sweep, trial)) is not None}
-        jobs = {trial: job for trial, job in found.items() if not _is_leftover(sweep, job)}
+        trial_jobs = {trial: job for trial in recorded | expected if (job := self._job(sweep, trial)) is not None}
+        jobs = {trial: job for trial, job in trial_jobs.items() if not _is_leftover(sweep, job)}
         return SweepView(
             sweep=sweep.sweep,
             problems=sweep.problems,
             generation=sweep.generation,
             status=sweep.known,
             jobs={trial: _trial_job(sweep, job) for trial, job in jobs.items()},
-            leftover=frozenset(found.keys() - jobs.keys()),
+            leftover=frozenset(trial_jobs.keys() - jobs.keys()),
             written_seconds_ago=self._deps.clock() - memory.written_at,
             create_error=memory.create_error,
             rejected=memory.rejected,
@@ -105,31 +105,31 @@ class SweepReconciler:
     def _job(self, sweep: CachedSweep, trial: int) -> CachedJob | None:
         return self._deps.jobs.get((sweep.key.namespace, trial_name(sweep.key.name, trial)))
 
-    async def _execute(self, sweep: CachedSweep, todo: SweepPlan) -> None:
-        if todo.status is not None:
-            await self._write(sweep, todo.status)
-        for event in todo.events:
+    async def _execute(self, sweep: CachedSweep, plan: SweepPlan) -> None:
+        if plan.status is not None:
+            await self._write(sweep, plan.status)
+        for event in plan.events:
             await self._publish(sweep, event)
         await run_each(
-            partial(self._create, sweep, todo.creates),
-            partial(self._set_suspended, sweep, todo.suspends, suspended=True),
-            partial(self._set_suspended, sweep, todo.resumes, suspended=False),
-            partial(send_each, todo.deletes, partial(self._delete, sweep)),
+            partial(self._create, sweep, plan.creates),
+            partial(self._set_suspended, sweep, plan.suspends, suspended=True),
+            partial(self._set_suspended, sweep, plan.resumes, suspended=False),
+            partial(send_each, plan.deletes, partial(self._delete, sweep)),
         )
-        if todo.delete_sweep:
+        if plan.delete_sweep:
             await self._deps.requests.delete_sweep(sweep)
-        if todo.requeue_after_seconds is not None:
-            self._deps.queue.add_after(sweep.key, todo.requeue_after_seconds)
+        if plan.requeue_after_seconds is not None:
+            self._deps.queue.add_after(sweep.key, plan.requeue_after_seconds)
 
     async def _write(self, sweep: CachedSweep, status: TFDistSweepStatus) -> None:
         content = status.model_dump(mode="json", by_alias=True, exclude_none=True)
         try:
-            stored = await self._deps.requests.patch_status(sweep, content)
+            response = await self._deps.requests.patch_status(sweep, content)
         except NotFound:
             log.info("sweep has been deleted", extra={"sweep": "/".join(sweep.key)})
             self._deps.sweeps.on_delete(sweep.manifest)
             raise Conflict(404, "NotFound", "the sweep has been deleted") from None
-        self._deps.sweeps.upsert(stored)
+        self._deps.sweeps.upsert(response)
         self._memory(sweep).written_at = self._deps.clock()
 
     async def _publish(self, sweep: CachedSweep, event: Event) -> None:
@@ -160,13 +160,13 @@ class SweepReconciler:
     async def _create_job(self, sweep: CachedSweep, trial: int) -> None:
         assert sweep.sweep is not None  # noqa: S101  an invalid sweep creates nothing
         try:
-            stored = await self._deps.requests.create_job(trial_manifest(sweep.manifest, sweep.sweep, trial))
+            response = await self._deps.requests.create_job(trial_manifest(sweep.manifest, sweep.sweep, trial))
         except AlreadyExists:
             self._deps.queue.add_after(sweep.key, _RETRY_SECONDS)
         except Invalid as error:
             self._memory(sweep).rejected[trial] = error.message
         else:
-            self._deps.jobs.upsert(stored)
+            self._deps.jobs.upsert(response)
 
     async def _set_suspended(self, sweep: CachedSweep, trials: Sequence[int], *, suspended: bool) -> None:
         await send_each(trials, partial(self._suspend, sweep, suspended=suspended))

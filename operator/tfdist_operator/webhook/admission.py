@@ -56,7 +56,7 @@ def review(
     """
     check = _check_sweep if manifest.get("kind") == SWEEP_KIND else partial(_check_job, old=old)
     try:
-        return _reviewed(manifest, old, partial(check, pod_defaults=pod_defaults, programs=programs))
+        return _review(manifest, old, partial(check, pod_defaults=pod_defaults, programs=programs))
     except Exception as error:
         log.exception("an object cannot be validated at admission; it is admitted")
         text = f"not validated at admission, by a bug of the controller ({type(error).__name__}); it is checked later"
@@ -72,8 +72,8 @@ def _check_job(
         ValidationFailed: it has errors.
     """
     job = parse(manifest, pod_defaults, programs=programs)
-    unused = unused_change_warning(old, manifest) if old else ""
-    return [*filter(None, (unused,)), *map(str, warnings(job, pod_defaults, programs=programs))]
+    warning = unused_change_warning(old, manifest) if old else ""
+    return [*filter(None, (warning,)), *map(str, warnings(job, pod_defaults, programs=programs))]
 
 
 def _check_sweep(manifest: Mapping[str, Any], *, pod_defaults: Mapping[str, Any], programs: bool) -> list[str]:
@@ -82,33 +82,33 @@ def _check_sweep(manifest: Mapping[str, Any], *, pod_defaults: Mapping[str, Any]
     Raises:
         ValidationFailed: it has errors.
     """
-    parsed = parse_sweep(manifest, pod_defaults, programs=programs)
-    return [str(each) for each in sweep_warnings(parsed, pod_defaults, programs=programs)]
+    sweep = parse_sweep(manifest, pod_defaults, programs=programs)
+    return [str(warning) for warning in sweep_warnings(sweep, pod_defaults, programs=programs)]
 
 
-def _reviewed(manifest: Mapping[str, Any], old: Mapping[str, Any] | None, check: _Check) -> Review:
+def _review(manifest: Mapping[str, Any], old: Mapping[str, Any] | None, check: _Check) -> Review:
     try:
-        return Review(warnings=tuple(each[:_WARNING_CHARACTERS] for each in check(_named(manifest))))
+        return Review(warnings=tuple(warning[:_WARNING_CHARACTERS] for warning in check(_with_name(manifest))))
     except ValidationFailed as error:
-        return _compared(error.problems, _errors(old, check) if old else ())
+        return _compare(error.problems, _errors(old, check) if old else ())
 
 
 def _errors(manifest: Mapping[str, Any], check: _Check) -> Sequence[FieldError]:
     try:
-        check(_named(manifest))
+        check(_with_name(manifest))
     except ValidationFailed as error:
         return error.problems
     return ()
 
 
-def _compared(found: Sequence[FieldError], before: Sequence[FieldError]) -> Review:
-    known = set(before)
-    added = tuple(str(problem) for problem in found if problem not in known)
-    kept = tuple(str(problem)[:_WARNING_CHARACTERS] for problem in found if problem in known)
-    return Review(added, kept)
+def _compare(problems: Sequence[FieldError], previous: Sequence[FieldError]) -> Review:
+    known_problems = set(previous)
+    errors = tuple(str(problem) for problem in problems if problem not in known_problems)
+    remaining = tuple(str(problem)[:_WARNING_CHARACTERS] for problem in problems if problem in known_problems)
+    return Review(errors, remaining)
 
 
-def _named(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_name(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the manifest with a name; with `generateName` the API server has not chosen it yet."""
     meta = manifest.get("metadata")
     if not isinstance(meta, Mapping) or meta.get("name") or not meta.get("generateName"):

@@ -103,14 +103,14 @@ class WebhookCertificate:
 
     async def _publish(self, authority: str) -> None:
         resource = "validatingwebhookconfigurations"
-        found = await self._client.request("GET", self._configuration, resource=resource)
+        configuration = await self._client.request("GET", self._configuration, resource=resource)
         changes: list[dict[str, Any]] = [
             {"op": "add", "path": f"/webhooks/{number}/clientConfig/caBundle", "value": authority}
-            for number, webhook in enumerate(found.get("webhooks") or ())
+            for number, webhook in enumerate(configuration.get("webhooks") or ())
             if webhook["clientConfig"].get("caBundle") != authority
         ]
         if changes:
-            version = found["metadata"]["resourceVersion"]
+            version = configuration["metadata"]["resourceVersion"]
             body = [{"op": "test", "path": "/metadata/resourceVersion", "value": version}, *changes]
             path = self._configuration
             await self._client.request("PATCH", path, resource=resource, body=body, content_type=JSON_PATCH)

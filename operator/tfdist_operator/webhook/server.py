@@ -54,12 +54,12 @@ class WebhookServer:
 async def _answer(request: web.Request, review: ReviewFunction) -> web.Response:
     """Answer one review. A job whose review fails in kopf is admitted: the controller checks every job again."""
     try:
-        asked = orjson.loads(flattened(await request.read()))
-        uid = asked["request"]["uid"]
+        review_request = orjson.loads(flattened(await request.read()))
+        uid = review_request["request"]["uid"]
     except (ValueError, LookupError, TypeError) as error:
         return web.Response(status=400, text=f"not an AdmissionReview: {error!r:.200}")
     try:
-        return web.json_response(await review(asked, headers=dict(request.headers)))
+        return web.json_response(await review(review_request, headers=dict(request.headers)))
     except Exception:
         log.exception("a review failed; the job is admitted")
     warning = "not validated at admission: the webhook failed; the controller checks it later"

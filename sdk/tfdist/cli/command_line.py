@@ -15,8 +15,8 @@ class WithCommand(TyperCommand):
         """Parse the arguments before `--` and store the others."""
         end = args.index("--") if "--" in args else len(args)
         ctx.meta[COMMAND] = args[end + 1 :]
-        rest: list[str] = super().parse_args(ctx, args[:end])
-        return rest
+        remaining: list[str] = super().parse_args(ctx, args[:end])
+        return remaining
 
 
 class CommandGroup(TyperGroup):
@@ -29,9 +29,9 @@ class CommandGroup(TyperGroup):
         need no other.
         """
         options = super().get_params(ctx)
-        for each in options:
-            if each.default is None:
-                each.default = False
+        for option in options:
+            if option.default is None:
+                option.default = False
         return options
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

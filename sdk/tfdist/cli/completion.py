@@ -24,12 +24,12 @@ _LIMIT: Final = 500
 
 def job_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the jobs of the namespace, without those that the command line already has."""
-    return _matching(_of_cluster(ctx, _jobs), incomplete, without=ctx.params.get("names") or ())
+    return _matching(_of_cluster(ctx, _jobs), incomplete, excluded=ctx.params.get("names") or ())
 
 
 def sweep_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the sweeps of the namespace, without those that the command line already has."""
-    return _matching(_of_cluster(ctx, _sweeps), incomplete, without=ctx.params.get("names") or ())
+    return _matching(_of_cluster(ctx, _sweeps), incomplete, excluded=ctx.params.get("names") or ())
 
 
 def evaluated(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -57,32 +57,32 @@ def phases(incomplete: str) -> list[str]:
     """Return the phases of a job, after the letters that are typed, whatever their case."""
     from tfdist.api.status import JobPhase  # noqa: PLC0415  a command without completion does not need the models
 
-    found = [phase for phase in JobPhase if phase.lower().startswith(incomplete.lower())]
+    matches = [phase for phase in JobPhase if phase.lower().startswith(incomplete.lower())]
     if incomplete.islower():
-        return [phase.lower() for phase in found]
-    return [incomplete + phase[len(incomplete) :] for phase in found]
+        return [phase.lower() for phase in matches]
+    return [incomplete + phase[len(incomplete) :] for phase in matches]
 
 
-def _matching(found: Iterable[str], incomplete: str, without: Iterable[str] = ()) -> list[str]:
-    return sorted({each for each in found if each.startswith(incomplete)} - set(without))
+def _matching(names: Iterable[str], incomplete: str, excluded: Iterable[str] = ()) -> list[str]:
+    return sorted({name for name in names if name.startswith(incomplete)} - set(excluded))
 
 
 def _of_cluster(ctx: typer.Context, read: Callable[["Client"], list[str]]) -> list[str]:
     """Return what `read` returns within a second for the client of the options typed so far; else nothing."""
     logging.disable()  # the client reports a login that fails
-    given = [ctx.params.get(option) for option in ("namespace", "context", "kubeconfig")]
-    found: list[str] = []
+    options = [ctx.params.get(option) for option in ("namespace", "context", "kubeconfig")]
+    names: list[str] = []
 
     def ask() -> None:
         with contextlib.suppress(Exception):
-            found.extend(read(connect(*given)))
+            names.extend(read(connect(*options)))
 
     with contextlib.suppress(ModuleNotFoundError):
         import tfdist.client.client  # noqa: F401, PLC0415  its import, half a second, is not the time of the cluster
-    asking = threading.Thread(target=ask, daemon=True)
-    asking.start()
-    asking.join(_SECONDS)
-    return list(found)
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(_SECONDS)
+    return list(names)
 
 
 def _contexts(ctx: typer.Context) -> dict[str, str]:
@@ -112,7 +112,7 @@ def _namespaces(client: "Client") -> list[str]:
 
 def _names(client: "Client", path: str) -> list[str]:
     items: list[dict[str, Any]] = client.api.request("GET", path, query={"limit": _LIMIT})["items"]
-    return [str(each["metadata"]["name"]) for each in items]
+    return [str(item["metadata"]["name"]) for item in items]
 
 
 def _replicas(client: "Client", name: str) -> list[str]:
@@ -120,4 +120,4 @@ def _replicas(client: "Client", name: str) -> list[str]:
     from tfdist.render.names import INDEX_LABEL, ROLE_LABEL  # noqa: PLC0415  as above
 
     labels = [pod["metadata"]["labels"] for pod in client.pods(without_kind(name))]
-    return [f"{each[ROLE_LABEL]}-{each[INDEX_LABEL]}" for each in labels if ROLE_LABEL in each and INDEX_LABEL in each]
+    return [f"{item[ROLE_LABEL]}-{item[INDEX_LABEL]}" for item in labels if ROLE_LABEL in item and INDEX_LABEL in item]

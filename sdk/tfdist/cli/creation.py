@@ -27,7 +27,9 @@ def create(
     """
     if dry_run == "client":
         code = [submission.code] if submission.code else []
-        manifests.write_yaml(sys.stdout, [(each, []) for each in (*submission.config_maps, *code, submission.job)])
+        manifests.write_yaml(
+            sys.stdout, [(manifest, []) for manifest in (*submission.config_maps, *code, submission.job)]
+        )
         return 0
     client = connected()
     handle = client.create(submission, dry_run=dry_run is not None)
@@ -39,7 +41,7 @@ def create(
     if follow:
         # imported by name: a command is imported only when it runs
         attach: Any = importlib.import_module("tfdist.cli.commands.attach")
-        ended: int = attach.execute(inside, handle.name)
-        return ended
+        status: int = attach.execute(inside, handle.name)
+        return status
     message(f"follow it: {command(inside, 'attach', handle.name)}")
     return 0

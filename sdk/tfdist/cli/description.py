@@ -57,8 +57,8 @@ def description(
         lines.append("Last Failure:")
         lines += [line for field in _failure(failure, now) for line in field_lines(field, width, "  ")]
     lines += _replicas(status)
-    if used := list(usage_fields(job, now)):
-        lines += ["Usage:", *(line for field in used for line in field_lines(field, width, "  "))]
+    if fields := list(usage_fields(job, now)):
+        lines += ["Usage:", *(line for field in fields for line in field_lines(field, width, "  "))]
     lines += attempt_lines(job, now, width)
     lines += condition_lines(status.conditions or (), now, width)
     lines += _events(job, events, now, width)
@@ -96,16 +96,16 @@ def _identity(job: "Job", now: datetime) -> Iterator[Field]:
 
 def _reasons(status: TFDistJobStatus) -> Iterator[str]:
     """Yield the reason of the condition that explains why the job does not continue."""
-    for kind, wanted in (
+    for kind, status_value in (
         (ConditionType.FAILED, "True"),
         (ConditionType.INVALID, "True"),
         (ConditionType.STALLED, "True"),
         (ConditionType.PODS_READY, "False"),
         (ConditionType.EVALUATED, "False"),
     ):
-        found = find_condition(status, kind)
-        if found is not None and found.status == wanted:
-            yield found.reason
+        condition = find_condition(status, kind)
+        if condition is not None and condition.status == status_value:
+            yield condition.reason
             return
 
 
@@ -121,8 +121,8 @@ def _work(status: TFDistJobStatus, now: datetime) -> Iterator[Field]:
     if progress.metrics:
         yield "Metrics", _metrics(progress.metrics)
     if last := progress.last_checkpoint:
-        when = f", {_ago(last.time, now)}" if last.time else ""
-        yield "Last Checkpoint", f"step {last.step}{when}, {last.path}"
+        age_text = f", {_ago(last.time, now)}" if last.time else ""
+        yield "Last Checkpoint", f"step {last.step}{age_text}, {last.path}"
     else:
         yield "Last Checkpoint", _NONE
 
@@ -130,8 +130,8 @@ def _work(status: TFDistJobStatus, now: datetime) -> Iterator[Field]:
 def _progress(progress: Progress, eta: str | None) -> Iterator[str]:
     if progress.step is not None:
         total = f" of {progress.total_steps}" if progress.total_steps else ""
-        done = f" ({progress.percent}%)" if progress.percent is not None else ""
-        yield f"step {progress.step}{total}{done}"
+        percentage = f" ({progress.percent}%)" if progress.percent is not None else ""
+        yield f"step {progress.step}{total}{percentage}"
     if progress.epoch is not None:
         yield f"epoch {progress.epoch}"
     if eta:
@@ -166,8 +166,8 @@ def _export(result: ExportResult) -> str:
 
 def _metrics(metrics: Mapping[str, float]) -> str:
     names = sorted(metrics)
-    shown = ", ".join(f"{name}={metrics[name]:.4g}" for name in names[:_MOST_METRICS])
-    return f"{shown}, ..." if len(names) > _MOST_METRICS else shown
+    listing = ", ".join(f"{name}={metrics[name]:.4g}" for name in names[:_MOST_METRICS])
+    return f"{listing}, ..." if len(names) > _MOST_METRICS else listing
 
 
 def _cluster(job: "Job", now: datetime) -> Iterator[Field]:
@@ -194,8 +194,8 @@ def _cluster(job: "Job", now: datetime) -> Iterator[Field]:
 
 def _failure(failure: ReplicaFailure, now: datetime) -> Iterator[Field]:
     """Yield the fields of the failure that ended the last attempt."""
-    where = f", round {failure.round}" if failure.round is not None else ""
-    yield "Replica", f"{failure.role}-{failure.index} (attempt {failure.attempt}{where})"
+    round_text = f", round {failure.round}" if failure.round is not None else ""
+    yield "Replica", f"{failure.role}-{failure.index} (attempt {failure.attempt}{round_text})"
     yield "Pod", failure.pod
     if failure.node:
         yield "Node", failure.node
@@ -223,8 +223,14 @@ def condition_lines(conditions: Sequence[Condition], now: datetime, width: int |
     if not conditions:
         return [f"{'Conditions:':<{_LABEL}}{_NONE}"]
     rows = [
-        [each.type, each.status, each.reason, age(now - parse_time(each.last_transition_time)), _clean(each.message)]
-        for each in conditions
+        [
+            condition.type,
+            condition.status,
+            condition.reason,
+            age(now - parse_time(condition.last_transition_time)),
+            _clean(condition.message),
+        ]
+        for condition in conditions
     ]
     return ["Conditions:", *text_table(("Type", "Status", "Reason", "Age", "Message"), rows, width=width)]
 
@@ -232,11 +238,11 @@ def condition_lines(conditions: Sequence[Condition], now: datetime, width: int |
 def _events(job: "Job", events: "Sequence[Event] | str", now: datetime, width: int | None) -> list[str]:
     if not events or isinstance(events, str):
         return [f"{'Events:':<{_LABEL}}{events or _NONE}"]
-    shown = events[-_LAST_EVENTS:]
-    rows = [[e.type, e.reason, ages(e.count, e.first, e.last, now), e.object, e.message] for e in shown]
+    latest = events[-_LAST_EVENTS:]
+    rows = [[e.type, e.reason, ages(e.count, e.first, e.last, now), e.object, e.message] for e in latest]
     title = "Events:"
-    if len(shown) < len(events):
-        title = f"Events: the last {len(shown)} of {count(len(events), 'event')}; all: tfdist events {job.name}"
+    if len(latest) < len(events):
+        title = f"Events: the last {len(latest)} of {count(len(events), 'event')}; all: tfdist events {job.name}"
     return [title, *text_table(("Type", "Reason", "Age", "Object", "Message"), rows, width=width)]
 
 

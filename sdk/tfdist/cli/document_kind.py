@@ -43,18 +43,18 @@ def classify(manifest: Mapping[str, Any]) -> DocumentKind:
     api_version, kind = (_text(manifest, field) for field in ("apiVersion", "kind"))
     if api_version.startswith(_KUBEFLOW):
         return DocumentKind.TFJOB if kind == "TFJob" else DocumentKind.OTHER
-    ours = api_version.partition("/")[0] == GROUP
-    meant = next((each for each in _SERVED if each.lower() == kind.lower()), None)
-    if not ours and meant is None:
+    is_own_group = api_version.partition("/")[0] == GROUP
+    meant = next((name for name in _SERVED if name.lower() == kind.lower()), None)
+    if not is_own_group and meant is None:
         return DocumentKind.OTHER
     meant = meant or (SWEEP_KIND if api_version == SWEEP_API_VERSION else KIND)
-    served, result = _SERVED[meant]
-    if api_version != served:
-        known = api_version in {version for version, _ in _SERVED.values()}
-        fact = f"{api_version} has no kind {kind}" if known else f"unknown version {api_version!r}"
-        raise UnknownKind("apiVersion", f"{fact}; write {served}")
+    served_version, result = _SERVED[meant]
+    if api_version != served_version:
+        is_known = api_version in {version for version, _ in _SERVED.values()}
+        fact = f"{api_version} has no kind {kind}" if is_known else f"unknown version {api_version!r}"
+        raise UnknownKind("apiVersion", f"{fact}; write {served_version}")
     if kind != meant:
-        raise UnknownKind("kind", f"{served} has no kind {kind!r}; write {meant}")
+        raise UnknownKind("kind", f"{served_version} has no kind {kind!r}; write {meant}")
     return result
 
 

@@ -59,12 +59,12 @@ def files(path: str) -> list[str]:
     """
     if path == STDIN or not Path(path).is_dir():
         return [path]
-    found = []
+    paths = []
     for folder, _, names in os.walk(path, onerror=_raise_unreadable):
-        found += [str(Path(folder, name)) for name in names if name.endswith(SUFFIXES)]
-    if not found:
+        paths += [str(Path(folder, name)) for name in names if name.endswith(SUFFIXES)]
+    if not paths:
         raise DocumentError(path, f"the folder has no file that ends in {', '.join(SUFFIXES)}")
-    return sorted(found)
+    return sorted(paths)
 
 
 def read(path: str) -> Iterator[Document]:
@@ -85,7 +85,7 @@ def parse(content: bytes, source: str) -> Iterator[Document]:
     """
     number = 0
     for value, root in yaml_loader.load(_text(content, source), source):
-        for item, prefix in _unfolded(value, ""):
+        for item, prefix in _unfold(value, ""):
             number += 1
             if not isinstance(item, dict):
                 position = location.find(root, prefix.rstrip("."))
@@ -93,11 +93,11 @@ def parse(content: bytes, source: str) -> Iterator[Document]:
             yield Document(item, source, number, root, prefix)
 
 
-def _unfolded(value: Any, prefix: str) -> Iterator[tuple[Any, str]]:
+def _unfold(value: Any, prefix: str) -> Iterator[tuple[Any, str]]:
     """Yield the items of a `List`, as kubectl applies it, or the value itself, each with the prefix of its paths."""
     if isinstance(value, dict) and str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
         for index, item in enumerate(value["items"]):
-            yield from _unfolded(item, f"{prefix}items[{index}].")
+            yield from _unfold(item, f"{prefix}items[{index}].")
     else:
         yield value, prefix
 
@@ -105,14 +105,14 @@ def _unfolded(value: Any, prefix: str) -> Iterator[tuple[Any, str]]:
 def _bytes(path: str, source: str) -> bytes:
     try:
         if path == STDIN:
-            return _bounded(sys.stdin.buffer, source)
+            return _read_bounded(sys.stdin.buffer, source)
         with Path(path).open("rb") as file:
-            return _bounded(file, source)
+            return _read_bounded(file, source)
     except (OSError, ValueError) as error:
         _raise_unreadable(error, source)
 
 
-def _bounded(file: IO[bytes], source: str) -> bytes:
+def _read_bounded(file: IO[bytes], source: str) -> bytes:
     content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise DocumentError(source, f"larger than {MAX_BYTES >> 20} MiB")

@@ -20,6 +20,6 @@ class DocumentError(CommandError):
     """A file cannot be read or contains no documents: file, position, and reason."""
 
     def __init__(self, source: str, message: str, position: Position | None = None) -> None:
-        where = f"{source}:{position.line}:{position.column}" if position else source
-        super().__init__(f"{where}: {message}")
+        location = f"{source}:{position.line}:{position.column}" if position else source
+        super().__init__(f"{location}: {message}")
         self.source, self.message, self.position = source, message, position

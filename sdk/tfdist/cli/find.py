@@ -62,8 +62,8 @@ def suggesting(client: "Client | Sweeps", name: str) -> Iterator[None]:
 
 def command(client: "Client", *words: str) -> str:
     """Return a command for the user to copy, with the namespace if it is not that of the context."""
-    own = client.namespace == client.api.connection.namespace
-    return " ".join(["tfdist", *words, *([] if own else ["-n", client.namespace])])
+    is_current = client.namespace == client.api.connection.namespace
+    return " ".join(["tfdist", *words, *([] if is_current else ["-n", client.namespace])])
 
 
 def without_kind(name: str) -> str:
@@ -71,5 +71,5 @@ def without_kind(name: str) -> str:
 
     The same of a sweep.
     """
-    kind, slash, rest = name.partition("/")
-    return rest if slash and kind in {RESOURCE, FULL_RESOURCE, SWEEP_RESOURCE, FULL_SWEEP_RESOURCE} else name
+    kind, slash, name_part = name.partition("/")
+    return name_part if slash and kind in {RESOURCE, FULL_RESOURCE, SWEEP_RESOURCE, FULL_SWEEP_RESOURCE} else name

@@ -49,8 +49,8 @@ def findings(document: Document) -> Iterator[Finding]:
     except UnknownKind as error:
         yield finding(document, error.path, error.message)
     except ValidationFailed as failed:
-        for each in failed.problems:
-            yield finding(document, each.path, as_written(document, each.path, each.message))
+        for problem in failed.problems:
+            yield finding(document, problem.path, as_written(document, problem.path, problem.message))
 
 
 def _check_job(manifest: Mapping[str, Any]) -> list[FieldError]:
@@ -78,4 +78,4 @@ _CHECKS: Final = {DocumentKind.JOB: _check_job, DocumentKind.SWEEP: _check_sweep
 
 def errors(document: Document) -> Iterator[Finding]:
     """Yield the errors of a TFDistJob or TFDistSweep, or of a document with a misspelled apiVersion or kind."""
-    yield from (each for each in findings(document) if each.severity == "error")
+    yield from (item for item in findings(document) if item.severity == "error")

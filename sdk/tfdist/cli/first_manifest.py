@@ -23,7 +23,7 @@ _CONFIG: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the user wants; texts are empty for none."""
+    """The answers of the user; "" for none."""
 
     program: str
     script: str

@@ -37,19 +37,19 @@ def attempt_lines(job: "Job", now: datetime, width: int | None) -> list[str]:
     attempts = job.status.attempts or []
     if not attempts:
         return []
-    rows = [[*_cells(each, now), _end(each)] for each in attempts]
+    rows = [[*_cells(attempt, now), _end(attempt)] for attempt in attempts]
     headings = ("Attempt", "Age", "Duration", "Steps", "Recovered", "End")
     return ["Attempts:", *text_table(headings, rows, width=width)]
 
 
 def _cells(attempt: AttemptStatus, now: datetime) -> list[str]:
     begun = parse_time(attempt.started_at)
-    ended = parse_time(attempt.ended_at) if attempt.ended_at else now
+    end = parse_time(attempt.ended_at) if attempt.ended_at else now
     number = str(attempt.attempt) if attempt.round is None else f"{attempt.attempt}, round {attempt.round}"
-    reached = "" if attempt.to_step is None else f"{attempt.from_step or 0}-{attempt.to_step}"
-    recovered = attempt.seconds_to_recover
-    again = "" if recovered is None else age(timedelta(seconds=recovered))
-    return [number, age(now - begun), age(ended - begun), reached, again]
+    step_range = "" if attempt.to_step is None else f"{attempt.from_step or 0}-{attempt.to_step}"
+    recovery_seconds = attempt.seconds_to_recover
+    recovery = "" if recovery_seconds is None else age(timedelta(seconds=recovery_seconds))
+    return [number, age(now - begun), age(end - begun), step_range, recovery]
 
 
 def _end(attempt: AttemptStatus) -> str:

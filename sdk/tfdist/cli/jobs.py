@@ -29,47 +29,47 @@ def read(path: str) -> list[Document]:
         CommandError: a file cannot be read.
     """
     unreadable: list[DocumentError] = []
-    found = list(documents.read_all([path], unreadable.append))
+    inputs = list(documents.read_all([path], unreadable.append))
     if unreadable:
         raise CommandError("\n".join(map(str, unreadable)))
-    return found
+    return inputs
 
 
-def select(found: list[Document], path: str, purpose: str) -> list[Document]:
+def select(inputs: list[Document], path: str, purpose: str) -> list[Document]:
     """Return the jobs among documents if all are valid; otherwise print the errors and return none.
 
     Args:
-        found: the documents.
+        inputs: the documents.
         path: the file or folder that they come from.
         purpose: verb for the message if there is no job, such as `render`.
     """
-    jobs = unchecked(found, path, purpose)
-    invalid = [each for document in jobs for each in errors(document)]
-    for each in invalid:
-        each.print(sys.stderr)
+    jobs = unchecked(inputs, path, purpose)
+    invalid = [problem for document in jobs for problem in errors(document)]
+    for problem in invalid:
+        problem.print(sys.stderr)
     return [] if invalid else jobs
 
 
-def unchecked(found: list[Document], path: str, purpose: str, kind: DocumentKind = DocumentKind.JOB) -> list[Document]:
+def unchecked(inputs: list[Document], path: str, purpose: str, kind: DocumentKind = DocumentKind.JOB) -> list[Document]:
     """Return the jobs among documents, or with `kind` the sweeps, valid or not; print a message if there is none.
 
     Args:
-        found: the documents.
+        inputs: the documents.
         path: the file or folder that they come from.
         purpose: verb for the message if there is no job, such as `render`.
         kind: of the documents to return.
     """
-    selected = [document for document in found if _is_of(document, kind)]
+    selected = [document for document in inputs if _is_of(document, kind)]
     if not selected:
-        kinds = list(dict.fromkeys(str(document.value["kind"]) for document in found)) or ["no document"]
+        kinds = list(dict.fromkeys(str(document.value["kind"]) for document in inputs)) or ["no document"]
         advice = "".join(f"; {text}" for name, text in _ADVICE.items() if name in kinds)
         message(f"{path}: no {_NAMES[kind]} to {purpose}; found {', '.join(kinds)}{advice}")
     return selected
 
 
-def report_not_created(found: list[Document], kind: str) -> None:
+def report_not_created(inputs: list[Document], kind: str) -> None:
     """Print a message about each document that the creation of one of `kind` does not create with it."""
-    for document in found:
+    for document in inputs:
         other = document.value.get("kind")
         if other not in {kind, *_CREATED_TOO}:
             name = (document.value.get("metadata") or {}).get("name")

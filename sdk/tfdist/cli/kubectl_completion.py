@@ -26,9 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["_TFDIST_COMPLETE"] = "complete_bash"
     os.environ["COMP_WORDS"] = shlex.join(["tfdist", *words])
     os.environ["COMP_CWORD"] = str(len(words))
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         command([])
-    found = printed.getvalue().split()
-    print("\n".join([*found, f":{_NO_FILES if found else _FILES}"]))
+    lines = output.getvalue().split()
+    print("\n".join([*lines, f":{_NO_FILES if lines else _FILES}"]))
     return 0

@@ -27,13 +27,13 @@ def find(root: Node, path: str) -> Position:
 
 def node_at(root: Node, path: str) -> Node | None:
     """Return the value at `path`, or None if it does not exist."""
-    _, node, rest = _deepest(root, path)
-    return None if rest else node
+    _, node, remaining = _deepest(root, path)
+    return None if remaining else node
 
 
 def _deepest(root: Node, path: str) -> Place:
     place = (root, root, path)
-    while place[2] and (step := min(_steps(*place[1:]), key=lambda found: len(found[2]), default=None)):
+    while place[2] and (step := min(_steps(*place[1:]), key=lambda candidate: len(candidate[2]), default=None)):
         place = step
     return place
 

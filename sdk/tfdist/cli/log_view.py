@@ -33,15 +33,15 @@ class LogView:
 
     def show(self, lines: Iterable[LogLine]) -> None:
         """Write lines in their order, as many as possible in one call of the console, which costs more than a line."""
-        waiting: list[tuple[str, str]] = []
+        pending: list[tuple[str, str]] = []
         for (replica, attempt), group in groupby(lines, lambda line: (line.replica, line.attempt)):
             if separator := self._separator(replica, attempt):
-                self._console.log_lines(waiting)
+                self._console.log_lines(pending)
                 self._console.message(separator)
-                waiting = []
+                pending = []
             texts = map(self._text, group)
-            waiting += [(replica, text) for text in texts if self._grep is None or self._grep.search(text)]
-        self._console.log_lines(waiting)
+            pending += [(replica, text) for text in texts if self._grep is None or self._grep.search(text)]
+        self._console.log_lines(pending)
 
     def _separator(self, replica: str, attempt: int) -> str:
         """Return the line that goes before one of a later attempt, or "" for none."""
@@ -69,14 +69,14 @@ def replica_names(job: Job) -> list[str]:
 
 
 def shown_replicas(job: Job, *, all_replicas: bool) -> frozenset[str] | None:
-    """Return the replicas whose logs are shown, or None for all; a message names what is left out."""
-    found = _gangs(job)
-    number = sum(len(gang.members) for gang in found)
+    """Return the replicas whose logs are shown, or None for all; a message names the omitted ones."""
+    members = _gangs(job)
+    number = sum(len(gang.members) for gang in members)
     if all_replicas or number <= _MOST_REPLICAS:
         return None
-    leaders = [gang.leader.name for gang in found]
-    which = f"{leaders[0]}, which leads" if len(leaders) == 1 else f"{', '.join(leaders)}, which lead"
-    message(f"{job.name} has {number} replicas: only the log of {which}, is shown; --all shows all")
+    leaders = [gang.leader.name for gang in members]
+    leader_text = f"{leaders[0]}, which leads" if len(leaders) == 1 else f"{', '.join(leaders)}, which lead"
+    message(f"{job.name} has {number} replicas: only the log of {leader_text}, is shown; --all shows all")
     return frozenset(leaders)
 
 
@@ -98,9 +98,9 @@ def _gangs(job: Job) -> Sequence[Gang]:
         return ()  # an invalid job has no replicas
 
 
-def _ranges(found: Iterable[Gang]) -> str:
+def _ranges(members: Iterable[Gang]) -> str:
     """Return the names of replicas, such as `chief-0, worker-0 to worker-3`."""
-    sizes = [size for gang in found for size in gang.sizes().items()]
+    sizes = [size for gang in members for size in gang.sizes().items()]
     return ", ".join(
         replica_name(role, 0) + (f" to {replica_name(role, number - 1)}" if number > 1 else "")
         for role, number in sizes

@@ -16,9 +16,9 @@ this took a sixth of the time of `tfdist list`."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line `arguments`, by default those of the process, and return the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    command_line = list(sys.argv[1:] if arguments is None else arguments)
     gc.set_threshold(_OBJECTS)
-    if "--local" not in given:  # the processes of a local run inherit the environment
+    if "--local" not in command_line:  # the processes of a local run inherit the environment
         # To find plugins, Pydantic would read the metadata of all installed packages: a tenth of the time.
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
@@ -28,11 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(MISSING_EXTRA, file=sys.stderr)
         return 2
-    if "--debug" in given:  # also accepted after the command
-        given = ["--debug", *(each for each in given if each != "--debug")]
+    if "--debug" in command_line:  # also accepted after the command
+        command_line = ["--debug", *(argument for argument in command_line if argument != "--debug")]
     name = "kubectl tfdist" if Path(sys.argv[0]).name == "kubectl-tfdist" else "tfdist"
     try:
-        app(given, prog_name=name)
+        app(command_line, prog_name=name)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     return 0

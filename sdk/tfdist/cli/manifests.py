@@ -19,12 +19,12 @@ def write_yaml(stream: TextIO, manifests: Iterable[tuple[Mapping[str, Any] | Non
     """Write each manifest below its comments; None writes the comments only."""
     for number, (manifest, comments) in enumerate(manifests):
         stream.write("---\n" if number else "")
-        stream.writelines(f"# {line}\n" for comment in comments for line in _wrapped(comment))
+        stream.writelines(f"# {line}\n" for comment in comments for line in _wrap(comment))
         if manifest is not None:
             stream.write(yaml.dump(ordered(manifest), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDE))
 
 
-def _wrapped(comment: str) -> Iterator[str]:
+def _wrap(comment: str) -> Iterator[str]:
     for line in comment.splitlines():
         indent = "  " if line.startswith("- ") else ""
         yield from textwrap.wrap(line, _COMMENT_WIDTH, subsequent_indent=indent, break_long_words=False)
@@ -39,13 +39,13 @@ def write_json(stream: TextIO, manifests: Iterable[Mapping[str, Any]]) -> None:
 
 def ordered(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest with its fields in the conventional order."""
-    result = _ordered(manifest, _FIRST)
+    result = _order(manifest, _FIRST)
     if isinstance(result.get("metadata"), dict):
-        result["metadata"] = _ordered(result["metadata"], _FIRST_OF_METADATA)
+        result["metadata"] = _order(result["metadata"], _FIRST_OF_METADATA)
     return result
 
 
-def _ordered(fields: Mapping[str, Any], first: Sequence[str]) -> dict[str, Any]:
+def _order(fields: Mapping[str, Any], first: Sequence[str]) -> dict[str, Any]:
     return {name: fields[name] for name in first if name in fields} | dict(fields)
 
 

@@ -47,14 +47,18 @@ class Script(NamedTuple):
 
 def script_of(command: Sequence[str]) -> Script | None:
     """Return the script of `python X.py`, `python -m X` or `X.py`; None for any other command."""
-    first, *rest = command
+    first, *arguments = command
     if first.endswith(SCRIPT_SUFFIX):
-        return Script(PurePath(first).as_posix(), tuple(rest))
-    if not rest or not _PYTHON.fullmatch(first):
+        return Script(PurePath(first).as_posix(), tuple(arguments))
+    if not arguments or not _PYTHON.fullmatch(first):
         return None
-    if rest[0] == _MODULE and len(rest) > 1:
-        return Script(rest[1], tuple(rest[2:]))
-    return Script(PurePath(rest[0]).as_posix(), tuple(rest[1:])) if rest[0].endswith(SCRIPT_SUFFIX) else None
+    if arguments[0] == _MODULE and len(arguments) > 1:
+        return Script(arguments[1], tuple(arguments[2:]))
+    return (
+        Script(PurePath(arguments[0]).as_posix(), tuple(arguments[1:]))
+        if arguments[0].endswith(SCRIPT_SUFFIX)
+        else None
+    )
 
 
 def new_job(command: Sequence[str], options: JobOptions) -> dict[str, Any]:
@@ -72,7 +76,7 @@ def new_job(command: Sequence[str], options: JobOptions) -> dict[str, Any]:
     else:
         spec["training"] = {"script": script.target} | ({"args": list(script.arguments)} if script.arguments else {})
     if options.env:
-        spec["env"] = [_variable(each) for each in options.env]
+        spec["env"] = [_variable(assignment) for assignment in options.env]
     if options.gpus is not None:
         spec["resources"] = {"limits": {NVIDIA_GPU: options.gpus}}
     stem = Path(script.target).stem if script else PurePath(command[0]).name
@@ -80,8 +84,8 @@ def new_job(command: Sequence[str], options: JobOptions) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": name, "spec": spec}
 
 
-def _variable(given: str) -> dict[str, str]:
-    name, equals, value = given.partition("=")
+def _variable(assignment: str) -> dict[str, str]:
+    name, equals, value = assignment.partition("=")
     if not name or not equals:
-        raise CommandError(f"--env {given}: write NAME=VALUE")
+        raise CommandError(f"--env {assignment}: write NAME=VALUE")
     return {"name": name, "value": value}

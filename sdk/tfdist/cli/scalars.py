@@ -47,9 +47,9 @@ def _number(text: str) -> Scalar:
     digits = text if text.startswith(".") else text.replace("_", "")
     if len(digits) > _LONGEST_NUMBER:
         return text
-    if found := _INTEGER.fullmatch(digits):
-        base, value = next((b, v) for b, v in zip(_BASES, found.groups()[1:], strict=True) if v is not None)
-        return int(f"{found[1]}{value}", base)
+    if match := _INTEGER.fullmatch(digits):
+        base, value = next((b, v) for b, v in zip(_BASES, match.groups()[1:], strict=True) if v is not None)
+        return int(f"{match[1]}{value}", base)
     if _FLOAT.fullmatch(digits):
         value = float(digits)
         if math.isfinite(value):

@@ -39,7 +39,10 @@ def _fields(sweep: "Sweep", now: datetime) -> Iterator[tuple[str, str]]:
     if sweep.message:
         yield "Message", sweep.message
     yield "Metric", f"{sweep.metric or _NONE}, {'Maximize' if sweep.maximizes else 'Minimize'}"
-    yield "Parameters", ", ".join(str(each.get("name")) for each in sweep.spec.get("parameters") or ()) or _NONE
+    yield (
+        "Parameters",
+        ", ".join(str(parameter.get("name")) for parameter in sweep.spec.get("parameters") or ()) or _NONE,
+    )
     yield "Search", _search(sweep.spec)
     if stopping := sweep.spec.get("earlyStopping"):
         yield "Early Stopping", f"{stopping.get('method')} from step {stopping.get('minSteps')}"
@@ -63,8 +66,8 @@ def _best(sweep: "Sweep", width: int | None) -> list[str]:
     if not sweep.status.best:
         return [f"{'Best Trials:':<{_LABEL}}{_NONE}"]
     rows = [
-        [each.job, cell(each.value), str(each.step), each.checkpoint or "", _parameters(each.parameters)]
-        for each in sweep.status.best
+        [trial.job, cell(trial.value), str(trial.step), trial.checkpoint or "", _parameters(trial.parameters)]
+        for trial in sweep.status.best
     ]
     return ["Best Trials:", *text_table(("Job", "Value", "Step", "Checkpoint", "Parameters"), rows, width=width)]
 

@@ -72,7 +72,7 @@ def result_table(trials: Sequence[Trial], *, width: int | None, colour: bool = F
         Column("REASON", 8),
     ]
     cells = [
-        [*_trial_cells(each), *(cell(each.parameters.get(name)) for name in names), each.reason] for each in trials
+        [*_trial_cells(trial), *(cell(trial.parameters.get(name)) for name in names), trial.reason] for trial in trials
     ]
     return table(headings, cells, width=width, colour=colour)
 

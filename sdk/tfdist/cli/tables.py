@@ -59,7 +59,7 @@ def format_rows(
         cells = [set_cell_size(cut(cell, width), width) for cell, width in zip(row, widths, strict=True)]
         cells[-1] = cells[-1].rstrip()
         if colour:
-            cells = [_coloured(cell, column) for cell, column in zip(cells, columns, strict=True)]
+            cells = [_colour(cell, column) for cell, column in zip(cells, columns, strict=True)]
         lines.append((" " * gap).join(cells).rstrip())
     return lines
 
@@ -91,7 +91,7 @@ def text_rows(
         else:
             first, *others = wrapped(row[-1], room) or [""]
             gap = " " * (prefix - len(indent) - cell_len(plain))
-            lines += [f"{indent}{start}{gap}{first}".rstrip(), *(f"{' ' * prefix}{each}" for each in others)]
+            lines += [f"{indent}{start}{gap}{first}".rstrip(), *(f"{' ' * prefix}{line}" for line in others)]
     return lines
 
 
@@ -130,8 +130,8 @@ def ages(count: int, first: datetime, last: datetime, now: datetime) -> str:
     return f"{recent} (x{count} over {age(now - first)})" if count > 1 else recent
 
 
-def _two(number: int, unit: str, rest: int, unit_of_rest: str) -> str:
-    return f"{number}{unit}{rest}{unit_of_rest}" if rest else f"{number}{unit}"
+def _two(number: int, unit: str, remainder: int, unit_of_rest: str) -> str:
+    return f"{number}{unit}{remainder}{unit_of_rest}" if remainder else f"{number}{unit}"
 
 
 def headings_of(columns: Sequence[Column]) -> list[str]:
@@ -152,21 +152,23 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _without_empty(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Sequence[Column], Sequence[Row]]:
-    kept = [number for number in range(len(columns)) if any(row[number] for row in rows)]
-    return [columns[number] for number in kept], [[row[number] for number in kept] for row in rows]
+    columns_with_text = [number for number in range(len(columns)) if any(row[number] for row in rows)]
+    return [columns[number] for number in columns_with_text], [
+        [row[number] for number in columns_with_text] for row in rows
+    ]
 
 
 def _fitted(widths: list[int], columns: Sequence[Column], width: int) -> list[int]:
     """Return the widths of columns that fit a terminal: first those that may be cut are reduced, the widest first."""
-    for least in ([column.least or 2**30 for column in columns], [1] * len(columns)):
+    for minimum_widths in ([column.least or 2**30 for column in columns], [1] * len(columns)):
         while _total(widths) > width:
-            reducible = [number for number, each in enumerate(widths) if each > least[number]]
+            reducible = [number for number, current in enumerate(widths) if current > minimum_widths[number]]
             if not reducible:
                 break
             widths[max(reducible, key=widths.__getitem__)] -= 1
     return widths
 
 
-def _coloured(cell: str, column: Column) -> str:
+def _colour(cell: str, column: Column) -> str:
     code = column.colours.get(cell.strip())
     return f"{code}{cell}{RESET}" if code else cell

@@ -39,14 +39,14 @@ def size() -> tuple[int, int]:
 def raw() -> Iterator[None]:
     """Have the terminal in raw mode during the block, and restore it at its end, also after SIGTERM and SIGHUP."""
     descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
+    settings = termios.tcgetattr(descriptor)
     handlers = {number: signal.signal(number, _end) for number in _SIGNALS}
     try:
         tty.setraw(descriptor, termios.TCSADRAIN)  # keeps what was typed already
         yield
     finally:
         with contextlib.suppress(termios.error):  # the terminal is closed
-            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, settings)
         for number, handler in handlers.items():
             signal.signal(number, handler)
 

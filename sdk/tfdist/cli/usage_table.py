@@ -1,4 +1,4 @@
-"""What jobs used, and what they use now, from their statuses: numbers and rows."""
+"""The past and current resource usage of jobs, from their statuses: numbers and rows."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -60,10 +60,10 @@ class Spent:
 def spent(job: "Job", now: datetime) -> Spent:
     """Return what a job used up to a time: the stored seconds, and what its pods use since."""
     usage = job.status.usage or Usage()
-    since = max(0.0, (now - parse_time(usage.updated_at)).total_seconds()) if usage.updated_at else 0.0
+    elapsed = max(0.0, (now - parse_time(usage.updated_at)).total_seconds()) if usage.updated_at else 0.0
     return Spent(
-        ((usage.gpu_seconds or 0.0) + (usage.gpus or 0.0) * since) / _HOUR,
-        ((usage.cpu_seconds or 0.0) + (usage.cpus or 0.0) * since) / _HOUR,
+        ((usage.gpu_seconds or 0.0) + (usage.gpus or 0.0) * elapsed) / _HOUR,
+        ((usage.cpu_seconds or 0.0) + (usage.cpus or 0.0) * elapsed) / _HOUR,
         _attempt_seconds(job, now),
         usage.productive_seconds or 0.0,
         usage.lost_seconds or 0.0,
@@ -72,21 +72,21 @@ def spent(job: "Job", now: datetime) -> Spent:
 
 def total(parts: Iterable[Spent]) -> Spent:
     """Return the sum."""
-    known = list(parts)
+    items = list(parts)
     return Spent(
-        sum(p.gpu_hours for p in known),
-        sum(p.cpu_hours for p in known),
-        sum(p.attempt_seconds for p in known),
-        sum(p.productive_seconds for p in known),
-        sum(p.lost_seconds for p in known),
+        sum(p.gpu_hours for p in items),
+        sum(p.cpu_hours for p in items),
+        sum(p.attempt_seconds for p in items),
+        sum(p.productive_seconds for p in items),
+        sum(p.lost_seconds for p in items),
     )
 
 
 def top_table(jobs: Sequence["Job"], *, width: int | None, namespaces: bool, colour: bool) -> list[str]:
     """Return the lines of `tfdist top`, jobs with most GPUs first."""
     columns = (*([_NAMESPACE] if namespaces else ()), *_TOP)
-    ordered = sorted(jobs, key=lambda job: (*_in_use(job), job.namespace, job.name))
-    rows = [[*([job.namespace] if namespaces else ()), *_top_cells(job)] for job in ordered]
+    sorted_jobs = sorted(jobs, key=lambda job: (*_in_use(job), job.namespace, job.name))
+    rows = [[*([job.namespace] if namespaces else ()), *_top_cells(job)] for job in sorted_jobs]
     return table(columns, rows, width=width, colour=colour)
 
 
@@ -140,11 +140,11 @@ def _in_use(job: "Job") -> tuple[float, float]:
 def _attempt_seconds(job: "Job", now: datetime) -> float:
     """Return the time in which attempts ran; of the time before those that are listed, the whole counts."""
     attempts, start = job.status.attempts or [], job.status.start_time
-    spans = [(each.started_at, each.ended_at) for each in attempts]
+    spans = [(attempt.started_at, attempt.ended_at) for attempt in attempts]
     if attempts and attempts[0].attempt and start and start < spans[0][0]:
         spans.append((start, spans[0][0]))
     ends = [(parse_time(end) if end else now) - parse_time(begin) for begin, end in spans]
-    return sum(max(0.0, each.total_seconds()) for each in ends)
+    return sum(max(0.0, duration.total_seconds()) for duration in ends)
 
 
 def _share(part: float, whole: float) -> float | None:

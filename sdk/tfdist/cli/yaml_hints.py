@@ -22,12 +22,12 @@ def as_written(document: Document, path: str, message: str) -> str:
 def converted_keys(document: Document) -> Iterator[tuple[str, str]]:
     """Yield the path and a warning for each key that kubectl reads as other text than written."""
     pending: list[tuple[tuple[str | int, ...], Node | None]] = [((), document.node(""))]
-    seen: set[int] = set()
+    visited: set[int] = set()
     while pending:
         location, node = pending.pop()
-        if id(node) in seen:  # an alias
+        if id(node) in visited:  # an alias
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if isinstance(node, SequenceNode):
             pending += [((*location, index), item) for index, item in enumerate(node.value)]
         elif isinstance(node, MappingNode):
@@ -35,8 +35,8 @@ def converted_keys(document: Document) -> Iterator[tuple[str, str]]:
                 text = key_text(key)
                 place = (*location, text)
                 pending.append((place, value))
-                if is_unquoted(key) and text != key.value and id(key) not in seen:
-                    seen.add(id(key))  # a mapping that another merges
+                if is_unquoted(key) and text != key.value and id(key) not in visited:
+                    visited.add(id(key))  # a mapping that another merges
                     advice = f'kubectl reads it as "{text}"; write {messages.format_value(key.value)}'
                     yield messages.join_path(place), f"the key {key.value} is {_kind(key.value)} in YAML, {advice}"
 

@@ -100,14 +100,14 @@ def _as_yaml(text: str) -> str:
 
 
 def _skip_space(text: str, index: int) -> int:
-    found = _SPACE.match(text, index)
-    return found.end() if found else index
+    match = _SPACE.match(text, index)
+    return match.end() if match else index
 
 
-def _escape(found: re.Match[str]) -> str:
-    if len(found[0]) == len(r"\n"):
-        return found[0]
-    code = ord(json.loads(f'"{found[0]}"'))
+def _escape(match: re.Match[str]) -> str:
+    if len(match[0]) == len(r"\n"):
+        return match[0]
+    code = ord(json.loads(f'"{match[0]}"'))
     return f"\\U{code:08x}"
 
 
@@ -124,8 +124,8 @@ def _malformed(error: yaml.MarkedYAMLError, source: str) -> DocumentError:
 def _unreadable(error: yaml.YAMLError, text: str, source: str) -> DocumentError:
     """Return the error for a character that YAML forbids; PyYAML reports its offset in bytes."""
     offset, reason = getattr(error, "position", None), getattr(error, "reason", error)
-    before = text.encode()[:offset].decode(errors="ignore") if isinstance(offset, int) else ""
-    position = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
+    prefix = text.encode()[:offset].decode(errors="ignore") if isinstance(offset, int) else ""
+    position = Position(prefix.count("\n") + 1, len(prefix) - prefix.rfind("\n"))
     return DocumentError(source, f"malformed YAML: {reason}", position)
 
 
@@ -197,7 +197,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
     def _entries(self, node: MappingNode, depth: int) -> dict[str, tuple[Node, Node]]:
         """Return key and value nodes by key, with `<<` replaced in the node, too; own keys and earlier layers win."""
-        found: dict[str, tuple[Node, Node]] = {}
+        entries: dict[str, tuple[Node, Node]] = {}
         layers: list[Node] = []
         for key_node, value in node.value:
             if key_node.tag == _MERGE:
@@ -207,19 +207,19 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
                 key = key_text(key_node)
             except ValueError:
                 self._reject(key_node, "a key must be text or a number; quote it")
-            if key in found:
-                line = found[key][0].start_mark.line + 1
+            if key in entries:
+                line = entries[key][0].start_mark.line + 1
                 self._reject(key_node, f"duplicate key {key!r}, first on line {line}")
-            found[key] = key_node, value
+            entries[key] = key_node, value
         for layer in layers:
             self._count(layer, depth + 1)
             if not isinstance(layer, MappingNode):
                 self._reject(layer, "'<<' must be a mapping or a list of mappings")
-            merged = self._entries(layer, depth + 1)
-            self._left -= len(merged)
-            found |= {key: entry for key, entry in merged.items() if key not in found}
-        node.value = [*found.values()]
-        return found
+            layer_entries = self._entries(layer, depth + 1)
+            self._left -= len(layer_entries)
+            entries |= {key: entry for key, entry in layer_entries.items() if key not in entries}
+        node.value = [*entries.values()]
+        return entries
 
     def _reject_tag(self, node: Node) -> NoReturn:
         self._reject(node, f"tag {_short_tag(node.tag)} has no meaning in a manifest; remove it")

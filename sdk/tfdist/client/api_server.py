@@ -95,12 +95,12 @@ class ApiServer:
 
     def items(self, path: str, query: Query | None = None) -> Iterator[Json]:
         """Yield the objects of a list, page by page."""
-        following: str | None = None
+        continuation: str | None = None
         while True:
-            page = self.request("GET", path, query={"limit": _PAGE, "continue": following, **(query or {})})
+            page = self.request("GET", path, query={"limit": _PAGE, "continue": continuation, **(query or {})})
             yield from page["items"]
-            following = page["metadata"].get("continue")
-            if not following:
+            continuation = page["metadata"].get("continue")
+            if not continuation:
                 return
 
     def _parts(self, response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:

@@ -52,11 +52,11 @@ class AsyncBatchHandle:
     async def as_completed(self, timeout: float | None = None) -> AsyncIterator[AsyncJobHandle]:  # noqa: ASYNC109
         """Yield each job once it has finished, and create the next ones, as `BatchHandle.as_completed`."""
         rounds = self._batch.rounds(timeout)
-        while (found := await self._in_thread(lambda: next(rounds, None))) is not None:
-            if isinstance(found, float):
-                await asyncio.sleep(found)
+        while (item := await self._in_thread(lambda: next(rounds, None))) is not None:
+            if isinstance(item, float):
+                await asyncio.sleep(item)
                 continue
-            for handle in self._handles(found):
+            for handle in self._handles(item):
                 yield handle
 
     async def wait(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  as BatchHandle.wait
@@ -81,8 +81,8 @@ class AsyncBatchHandle:
         """Delete the unfinished jobs, and submit no other ones, as `BatchHandle.cancel`."""
         await self._in_thread(self._batch.cancel)
 
-    def _handles(self, found: list[JobHandle]) -> list[AsyncJobHandle]:
-        return [AsyncJobHandle(self._client, each.job) for each in found]
+    def _handles(self, handles: list[JobHandle]) -> list[AsyncJobHandle]:
+        return [AsyncJobHandle(self._client, handle.job) for handle in handles]
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         def run() -> T:

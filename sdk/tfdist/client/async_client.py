@@ -55,10 +55,10 @@ class AsyncClient:
 
         A task that is cancelled meanwhile does not stop the creation, which has begun.
         """
-        made = await asyncio.to_thread(
+        handle = await asyncio.to_thread(
             self.client.submit, job, code=code, set=set, config_maps=config_maps, dry_run=dry_run
         )
-        return AsyncJobHandle(self.client, made.job)
+        return AsyncJobHandle(self.client, handle.job)
 
     async def get(self, name: str) -> Job:
         """Return a job, as `Client.get`."""
@@ -124,8 +124,8 @@ class AsyncClient:
 
         A task that is cancelled meanwhile does not stop the creation, which has begun.
         """
-        made = await asyncio.to_thread(function.map, arguments, parallelism=parallelism, name=name, client=self.client)
-        return AsyncBatchHandle(self.client, made)
+        batch = await asyncio.to_thread(function.map, arguments, parallelism=parallelism, name=name, client=self.client)
+        return AsyncBatchHandle(self.client, batch)
 
     async def batch(self, name: str) -> AsyncBatchHandle:
         """Return a batch of jobs that was submitted by this or another process, as `Client.batch`."""

@@ -71,10 +71,10 @@ class BatchHandle:
         Raises:
             ClientError: the request failed.
         """
-        found = patiently(lambda: self._client.list(selector=f"{LABEL}={self.name}"), float("inf"))
-        names = {job.name for job in found}
+        jobs = patiently(lambda: self._client.list(selector=f"{LABEL}={self.name}"), float("inf"))
+        names = {job.name for job in jobs}
         self._deleted |= {name for name, job in self._jobs.items() if name not in names and not job.is_finished}
-        self._jobs |= {job.name: job for job in found}
+        self._jobs |= {job.name: job for job in jobs}
 
     def submit_next(self) -> None:
         """Create as many of the jobs that wait as `parallelism` permits.
@@ -98,11 +98,11 @@ class BatchHandle:
             WaitTimeout: there are unfinished jobs after the timeout.
             ClientError: a request failed, or a job cannot be created.
         """
-        for found in self.rounds(timeout):
-            if isinstance(found, float):
-                time.sleep(found)
+        for item in self.rounds(timeout):
+            if isinstance(item, float):
+                time.sleep(item)
             else:
-                yield from found
+                yield from item
 
     def rounds(self, timeout: float | None = None) -> "Iterator[list[JobHandle] | float]":
         """Yield the jobs that have finished since the last round, or the seconds to wait before the next round.
@@ -112,16 +112,16 @@ class BatchHandle:
             ClientError: a request failed, or a job cannot be created.
         """
         end = None if timeout is None else time.monotonic() + timeout
-        done: set[str] = set()
+        reported: set[str] = set()
         pause = _FIRST_PAUSE
         while True:
             self.refresh()
             self.submit_next()
-            ended = [each for each in self.jobs if each.name not in done and self._has_ended(each.job)]
+            ended = [handle for handle in self.jobs if handle.name not in reported and self._has_ended(handle.job)]
             if ended:
-                done |= {each.name for each in ended}
+                reported |= {handle.name for handle in ended}
                 yield ended
-            if not self._waiting and len(done) == len(self._jobs):
+            if not self._waiting and len(reported) == len(self._jobs):
                 return
             if ended:
                 pause = _FIRST_PAUSE
@@ -160,10 +160,10 @@ class BatchHandle:
         """
         failed = self._failed()
         if failed:
-            texts = [self._failure(each.job) for each in failed[:_SHOWN_FAILURES]]
-            more = [f"and {len(failed) - len(texts)} more"] if len(failed) > len(texts) else []
-            raise BatchFailed(f"{len(failed)} of {count(len(self), 'job')} failed: {'; '.join([*texts, *more])}")
-        return [result_of(each.job) for each in self.jobs]
+            texts = [self._failure(handle.job) for handle in failed[:_SHOWN_FAILURES]]
+            remainder = [f"and {len(failed) - len(texts)} more"] if len(failed) > len(texts) else []
+            raise BatchFailed(f"{len(failed)} of {count(len(self), 'job')} failed: {'; '.join([*texts, *remainder])}")
+        return [result_of(handle.job) for handle in self.jobs]
 
     def failures(self) -> "list[JobHandle]":
         """Return the jobs that have failed, are invalid, or were deleted before they had finished; it does not wait.
@@ -211,7 +211,9 @@ class BatchHandle:
         return [job for job in self._jobs.values() if not self._has_ended(job)]
 
     def _failed(self) -> "list[JobHandle]":
-        return [each for each in self.jobs if self._has_ended(each.job) and each.job.phase is not JobPhase.SUCCEEDED]
+        return [
+            handle for handle in self.jobs if self._has_ended(handle.job) and handle.job.phase is not JobPhase.SUCCEEDED
+        ]
 
     def _failure(self, job: Job) -> str:
         return f"{job.name} deleted" if job.name in self._deleted else f"{job.name} {job.phase.lower()}: {job.message}"

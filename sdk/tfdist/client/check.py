@@ -1,4 +1,4 @@
-"""A check of `tfdist doctor`: what was checked, its result, and what to do."""
+"""A check of `tfdist doctor`: its subject, its result, and the remedy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Result(StrEnum):
     WARNING = "warning"
     PROBLEM = "problem"
     UNKNOWN = "unknown"
-    """The user may not read what the check needs."""
+    """The user has no right to read the objects that the check needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def problem(subject: str, message: str, remedy: str = "") -> Check:
 
 
 def permitted(subject: str, check: Callable[[], Check]) -> Check:
-    """Return the result of a check; without the right to read what it needs, one with the result `unknown`."""
+    """Return the result of a check; `unknown` without the right to read the objects that it needs."""
     try:
         return check()
     except Forbidden:

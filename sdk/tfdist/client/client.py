@@ -1,4 +1,4 @@
-"""The client: jobs of a cluster, with the user's own rights and no server between."""
+"""The client: jobs of a cluster, with the rights of the user and without an intermediate server."""
 
 import builtins
 import contextlib
@@ -248,7 +248,7 @@ class Client:
             ClientError: the request failed.
         """
         path = jobs_path(None if all_namespaces else self.namespace)
-        jobs = [Job(each) for each in self.api.items(path, {"labelSelector": selector})]
+        jobs = [Job(manifest) for manifest in self.api.items(path, {"labelSelector": selector})]
         return sorted(jobs, key=lambda job: (job.namespace, job.name))
 
     def batch(self, name: str) -> "BatchHandle":

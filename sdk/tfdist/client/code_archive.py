@@ -66,7 +66,7 @@ def pack_folder(folder: Path) -> CodeArchive:
     """
     if not folder.is_dir():
         raise CodeError(f"{folder}: no such folder")
-    files = _found(folder)
+    files = _list_files(folder)
     if not files:
         raise CodeError(f"{folder}: there is no file to pack: the folder is empty, or .gitignore names all of it")
     return _pack(folder, files)
@@ -94,7 +94,7 @@ def pack_with(generated: Mapping[str, bytes], folder: Path | None) -> CodeArchiv
     if folder is not None and not folder.is_dir():
         raise CodeError(f"{folder}: no such folder")
     with tempfile.TemporaryDirectory() as temporary:
-        files = {file.name: file for file in (_found(folder) if folder is not None else ())}
+        files = {file.name: file for file in (_list_files(folder) if folder is not None else ())}
         for name, content in generated.items():
             path = Path(temporary, name)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,9 +103,9 @@ def pack_with(generated: Mapping[str, bytes], folder: Path | None) -> CodeArchiv
         return _pack(folder or Path(temporary), [files[name] for name in sorted(files)])
 
 
-def _found(folder: Path) -> list[_File]:
+def _list_files(folder: Path) -> list[_File]:
     """Return the files to pack, sorted by path."""
-    root, found = folder.resolve(), []
+    root, files = folder.resolve(), []
     pending = [(root, IgnoreRules.above(root))]
     while pending:
         directory, outer = pending.pop()
@@ -119,13 +119,13 @@ def _found(folder: Path) -> list[_File]:
                 if is_folder:
                     pending.append((path, rules))
                 elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
-                    found.append(_described(path, root, path.relative_to(root).as_posix()))
+                    files.append(_describe_file(path, root, path.relative_to(root).as_posix()))
         except OSError as error:
             raise CodeError(_unreadable(error, directory)) from None
-    return sorted(found, key=lambda file: file.name)
+    return sorted(files, key=lambda file: file.name)
 
 
-def _described(path: Path, root: Path, name: str) -> _File:
+def _describe_file(path: Path, root: Path, name: str) -> _File:
     if path.is_symlink() and not _target(path).is_relative_to(root):
         raise CodeError(
             f"{path}: the link points to {path.readlink()}, outside of the folder; name it in .tfdistignore, or "
@@ -148,13 +148,13 @@ def _target(link: Path) -> Path:
 def _pack(folder: Path, files: Sequence[_File]) -> CodeArchive:
     if sum(file.size for file in files) > CODE_BYTES:
         raise CodeError(_too_large(folder, f"more than {CODE_BYTES >> 20} MiB", files))
-    content = _compressed(folder.resolve(), files)
+    content = _compress(folder.resolve(), files)
     if len(content) > PACKED_BYTES:
         raise CodeError(_too_large(folder, f"{_size(len(content))} when packed, and {_size(PACKED_BYTES)} fit", files))
     return CodeArchive(content, tuple(file.name for file in files))
 
 
-def _compressed(root: Path, files: Iterable[_File]) -> bytes:
+def _compress(root: Path, files: Iterable[_File]) -> bytes:
     buffer = io.BytesIO()
     with (
         gzip.GzipFile(filename="", fileobj=buffer, mode="wb", mtime=0) as stream,

@@ -1,4 +1,4 @@
-"""Checks of a cluster before a job is submitted, with the user's rights: what cannot be read is `unknown`."""
+"""Checks of a cluster before a job is submitted, with the user's rights: unreadable objects are `unknown`."""
 
 import re
 from collections.abc import Iterator
@@ -74,15 +74,17 @@ def diagnose(client: Client, job: Job | None = None) -> Iterator[Check]:
 def check_job(job: Job) -> Iterator[Check]:
     """Yield the findings of a job's conditions; one check without a finding if there are none."""
     subject = f"job {job.name}"
-    findings = [each for each in job.status.conditions or () if _FINDINGS.get(each.type) == each.status]
-    shown = [check for each in findings if (check := _condition(job, subject, each))]
-    yield from shown
-    if not shown and not job.is_current:
+    findings = [
+        condition for condition in job.status.conditions or () if _FINDINGS.get(condition.type) == condition.status
+    ]
+    checks = [check for condition in findings if (check := _condition(job, subject, condition))]
+    yield from checks
+    if not checks and not job.is_current:
         if datetime.now(UTC) - parse_time(job.created) > _UNSEEN:
             yield problem(subject, "its status is not that of its specification: no controller acts on it")
         else:
             yield ok(subject, "the controller has not acted on it yet")
-    elif not shown:
+    elif not checks:
         yield ok(subject, f"{job.phase}: {job.message}" if job.message else str(job.phase))
 
 
@@ -113,13 +115,13 @@ def _version(api: ApiServer, version: Json, minor: int) -> Check:
 
 def _crd(api: ApiServer, subject: str, kind: ResourceKind) -> Check:
     try:
-        published = api.request("GET", schema_path(kind))
+        document = api.request("GET", schema_path(kind))
     except (NotInstalled, NotFound):
-        found = problem if kind is JOB else warning  # sweeps are optional
+        report = problem if kind is JOB else warning  # sweeps are optional
         text = f"this cluster has no {kind.kind}s"
-        return found(subject, text, "ask an administrator to install the chart of TFDist")
+        return report(subject, text, "ask an administrator to install the chart of TFDist")
     try:
-        absent = [path for part in ("spec", "status") for path in missing_fields(published, kind, part)]
+        absent = [path for part in ("spec", "status") for path in missing_fields(document, kind, part)]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         return warning(subject, f"its schema cannot be compared with that of tfdist {__version__}: {error!r}")
     if absent:
@@ -132,19 +134,19 @@ def _crd(api: ApiServer, subject: str, kind: ResourceKind) -> Check:
 
 
 def _controller(client: Client) -> Check:
-    found = _deployments(client.api)
-    if found is None:
+    deployments = _deployments(client.api)
+    if deployments is None:
         return _controller_by_jobs(client)
-    if not found:
+    if not deployments:
         return problem("controller", "it is not installed", "ask an administrator to install the chart of TFDist")
-    for each in found:
-        name = f"{each['metadata']['namespace']}/{each['metadata']['name']}"
-        ready, wanted = each.get("status", {}).get("readyReplicas", 0), each["spec"].get("replicas", 1)
+    for deployment in deployments:
+        name = f"{deployment['metadata']['namespace']}/{deployment['metadata']['name']}"
+        ready, desired = deployment.get("status", {}).get("readyReplicas", 0), deployment["spec"].get("replicas", 1)
         if not ready:
             return problem(
-                "controller", f"{name}: none of its {wanted} replicas is ready", "check the logs of its pods"
+                "controller", f"{name}: none of its {desired} replicas is ready", "check the logs of its pods"
             )
-    return ok("controller", f"{name}: {ready} of {wanted} replicas ready")
+    return ok("controller", f"{name}: {ready} of {desired} replicas ready")
 
 
 def _deployments(api: ApiServer) -> list[Json] | None:
@@ -160,23 +162,23 @@ def _deployments(api: ApiServer) -> list[Json] | None:
 
 
 def _controller_by_jobs(client: Client) -> Check:
-    """Return whether a controller runs, from what it writes: the status of the jobs of the namespace."""
+    """Return whether a controller runs, from the statuses that it writes to the jobs of the namespace."""
     try:
         jobs = client.list()
     except ClientError:
         jobs = []
     now = datetime.now(UTC)
-    ignored = [
+    unobserved = [
         job
         for job in jobs
         if job.status.observed_generation is None and not job.spec.get("runPolicy", {}).get("managedBy")
     ]
-    if waiting := [job.name for job in ignored if now - parse_time(job.created) > _UNSEEN]:
+    if names := [job.name for job in unobserved if now - parse_time(job.created) > _UNSEEN]:
         return problem(
-            "controller", f"job {waiting[0]} has no status: no controller acts on it",
+            "controller", f"job {names[0]} has no status: no controller acts on it",
             "ask an administrator whether the controller runs, and in which namespaces",
         )  # fmt: skip
-    if len(jobs) > len(ignored):
+    if len(jobs) > len(unobserved):
         return ok("controller", "you may not see its Deployment; the jobs of the namespace have a status from it")
     return Check("controller", Result.UNKNOWN, "you may not see its Deployment, and the namespace has no jobs")
 
@@ -188,9 +190,9 @@ def _is_managed_elsewhere(job: Job) -> bool:
 def _storage(api: ApiServer) -> Check:
     classes = list(api.items("/apis/storage.k8s.io/v1/storageclasses"))
     default = [
-        each["metadata"]["name"]
-        for each in classes
-        if (each["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
+        storage_class["metadata"]["name"]
+        for storage_class in classes
+        if (storage_class["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
     ]
     if default:
         return ok("storage", f"default StorageClass {default[0]}")
@@ -202,9 +204,9 @@ def _gpus(api: ApiServer) -> Check:
     nodes = 0
     for node in api.items("/api/v1/nodes"):
         room = node["status"].get("allocatable") or {}
-        here = {name: int(room[name]) for name in room if _GPU.fullmatch(name) and str(room[name]).isdecimal()}
-        nodes += any(here.values())
-        for name, number in here.items():
+        gpus = {name: int(room[name]) for name in room if _GPU.fullmatch(name) and str(room[name]).isdecimal()}
+        nodes += any(gpus.values())
+        for name, number in gpus.items():
             totals[name] = totals.get(name, 0) + number
     if not nodes:
         return warning("GPUs", "no node has GPUs", "jobs that request GPUs wait; install the device plugin")
@@ -213,14 +215,14 @@ def _gpus(api: ApiServer) -> Check:
 
 
 def _dns(api: ApiServer) -> Check:
-    """Check what can be seen from outside: whether the cluster's DNS has endpoints."""
+    """Check whether the DNS of the cluster has endpoints, which is visible from outside."""
     selector = {"labelSelector": "kubernetes.io/service-name=kube-dns"}
     slices = list(api.items("/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices", selector))
     ready = [
-        each
-        for found in slices
-        for each in found.get("endpoints") or ()
-        if (each.get("conditions") or {}).get("ready") is not False
+        endpoint
+        for endpoint_slice in slices
+        for endpoint in endpoint_slice.get("endpoints") or ()
+        if (endpoint.get("conditions") or {}).get("ready") is not False
     ]
     if ready:
         return ok("DNS", f"kube-system/kube-dns has {len(ready)} ready endpoint{'s' * (len(ready) != 1)}")

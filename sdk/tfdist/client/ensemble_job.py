@@ -41,21 +41,23 @@ def ensemble_job(sweep: Sweep, *, name: str | None = None, workers: int | None =
             f'sweep "{sweep.name}" has {len(best)} trials with a checkpoint in status.best, and an ensemble needs two: '
             "set keepBest, and checkpoint and evaluation.mode in the template"
         )
-    parsed = _parsed(sweep)
-    jobs = [Job(job_with_values(sweep.manifest, parsed, trial.trial, trial.parameters)) for trial in best]
+    valid_sweep = _parse_sweep(sweep)
+    jobs = [Job(job_with_values(sweep.manifest, valid_sweep, trial.trial, trial.parameters)) for trial in best]
     programs = {(job.spec.get("training") or {}).get("program") for job in jobs}
     program = programs.pop()
     if programs or program is None:
         raise NotPossible(
             f'the trials of sweep "{sweep.name}" do not run one training.program, so none can evaluate all'
         )
-    made = evaluating(jobs[0], f"{sweep.name[:31]}-ensemble-", name, workers)
-    made["spec"].setdefault("evaluation", {})["ensemble"] = _members(best, jobs)
-    made["spec"]["env"] = [each for each in made["spec"]["env"] if each.get("name") not in _OF_TRIAL]
-    return made
+    manifest = evaluating(jobs[0], f"{sweep.name[:31]}-ensemble-", name, workers)
+    manifest["spec"].setdefault("evaluation", {})["ensemble"] = _members(best, jobs)
+    manifest["spec"]["env"] = [
+        variable for variable in manifest["spec"]["env"] if variable.get("name") not in _OF_TRIAL
+    ]
+    return manifest
 
 
-def _parsed(sweep: Sweep) -> TFDistSweep:
+def _parse_sweep(sweep: Sweep) -> TFDistSweep:
     try:
         return parse_sweep(sweep.manifest, programs=False)
     except ValidationFailed as error:

@@ -1,4 +1,4 @@
-"""Errors of the client: each names what failed and what to do about it, in one line."""
+"""Errors of the client: each names the failure and its remedy in one line."""
 
 
 class ClientError(Exception):

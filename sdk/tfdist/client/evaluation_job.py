@@ -43,10 +43,10 @@ def evaluation_job(
     """
     _check_program(job)
     restore = _restore(job, checkpoint)
-    made = evaluating(job, f"{_prefix(job.name)}-evaluation-", name, workers)
-    made["spec"]["checkpoint"]["restore"] = restore
-    _resolve_directory(made["spec"], job.manifest["metadata"])
-    return made
+    manifest = evaluating(job, f"{_prefix(job.name)}-evaluation-", name, workers)
+    manifest["spec"]["checkpoint"]["restore"] = restore
+    _resolve_directory(manifest["spec"], job.manifest["metadata"])
+    return manifest
 
 
 def evaluating(job: Job, prefix: str, name: str | None, workers: int | None) -> dict[str, Any]:
@@ -66,8 +66,8 @@ def evaluating(job: Job, prefix: str, name: str | None, workers: int | None) -> 
         del spec["strategy"]  # the workers of the default strategy read the same checkpoints
     metadata: Json = {"name": name} if name else {"generateName": prefix}
     labels = job.manifest["metadata"].get("labels") or {}
-    if own := {key: value for key, value in labels.items() if not key.startswith(OWN_LABEL_PREFIX)}:
-        metadata["labels"] = own  # such as the one of a queue
+    if inherited := {key: value for key, value in labels.items() if not key.startswith(OWN_LABEL_PREFIX)}:
+        metadata["labels"] = inherited  # such as the one of a queue
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata | {"namespace": job.namespace}, "spec": spec}
 
 
@@ -75,27 +75,27 @@ def _check_program(job: Job) -> None:
     training = job.spec.get("training") or {}
     if training.get("program"):
         return
-    what = "a script" if training.get("script") else "an image or command of its own"
+    program = "a script" if training.get("script") else "an image or command of its own"
     raise NotPossible(
-        f'job "{job.name}" runs {what}, not a training.program that could be evaluated: evaluate in it, such as by '
+        f'job "{job.name}" runs {program}, not a training.program that could be evaluated: evaluate in it, such as by '
         "fit(..., validation_data=...), whose results `tfdist describe` shows"
     )
 
 
 def _size(spec: Mapping[str, Any]) -> int:
-    own = (spec.get("evaluation") or {}).get("replicas")
-    if own:
-        return int(own)
+    replicas = (spec.get("evaluation") or {}).get("replicas")
+    if replicas:
+        return int(replicas)
     counts = [int(spec[role].get("replicas", 1)) for role in ("chief", "worker") if spec.get(role) is not None]
     return sum(counts) or 1
 
 
-def _restore(job: Job, wanted: str) -> str:
+def _restore(job: Job, choice: str) -> str:
     """Return the value of `checkpoint.restore`."""
     if not job.spec.get("checkpoint"):
         raise NotPossible(f'job "{job.name}" writes no checkpoints to evaluate: checkpoint.directory is not set')
     evaluation, progress = job.status.evaluation, job.status.progress
-    if wanted == BEST:
+    if choice == BEST:
         best = evaluation.best if evaluation else None
         if best is None or best.checkpoint is None:
             raise NotPossible(
@@ -104,15 +104,15 @@ def _restore(job: Job, wanted: str) -> str:
             )
         return best.checkpoint
     last = progress.last_checkpoint if progress else None
-    evaluated = list(_evaluated(job))
-    if last is None and not evaluated:
+    results = list(_evaluation_results(job))
+    if last is None and not results:
         raise NotPossible(f'job "{job.name}" has no checkpoint yet (phase {job.phase}): wait until it has written one')
-    if wanted == LATEST:
+    if choice == LATEST:
         return "Latest"
-    if not wanted.isdecimal():
-        raise NotPossible(f"--checkpoint {wanted}: write a step, latest or best")
-    known = {result.step: result.checkpoint for result in evaluated} | ({last.step: last.path} if last else {})
-    return known.get(int(wanted)) or checkpoint_name(int(wanted))
+    if not choice.isdecimal():
+        raise NotPossible(f"--checkpoint {choice}: write a step, latest or best")
+    checkpoints = {result.step: result.checkpoint for result in results} | ({last.step: last.path} if last else {})
+    return checkpoints.get(int(choice)) or checkpoint_name(int(choice))
 
 
 def checkpoint_name(step: int) -> str:
@@ -120,9 +120,9 @@ def checkpoint_name(step: int) -> str:
     return f"checkpoint-{step:09d}"
 
 
-def _evaluated(job: Job) -> Iterator[EvaluationResult]:
-    found = job.status.evaluation
-    yield from filter(None, (found.latest, found.best, found.final) if found else ())
+def _evaluation_results(job: Job) -> Iterator[EvaluationResult]:
+    evaluation = job.status.evaluation
+    yield from filter(None, (evaluation.latest, evaluation.best, evaluation.final) if evaluation else ())
 
 
 def _resolve_directory(spec: Json, metadata: Mapping[str, Any]) -> None:
@@ -139,21 +139,25 @@ def _resolve_directory(spec: Json, metadata: Mapping[str, Any]) -> None:
     path, source = mount_path(directory), checkpoint.pop("volume")
     volumes, mounts = spec.setdefault("volumes", []), spec.setdefault("volumeMounts", [])
     if all(mount["mountPath"] != path for mount in mounts):
-        taken = {volume["name"] for volume in volumes}
-        name = next(each for each in ("checkpoints", *(f"checkpoints-{n}" for n in range(100))) if each not in taken)
+        names = {volume["name"] for volume in volumes}
+        name = next(
+            candidate
+            for candidate in ("checkpoints", *(f"checkpoints-{n}" for n in range(100)))
+            if candidate not in names
+        )
         volumes.append({"name": name} | source)
         mounts.append({"name": name, "mountPath": path})
 
 
 def _drop(spec: Json, part: str, fields: tuple[str, ...]) -> None:
-    """Remove fields of an object, and the object if nothing remains."""
+    """Remove fields of an object, and the object if it becomes empty."""
     _keep(spec, part, tuple(key for key in spec.get(part) or () if key not in fields))
 
 
 def _keep(spec: Json, part: str, fields: tuple[str, ...]) -> None:
-    rest = {key: value for key, value in (spec.pop(part, None) or {}).items() if key in fields}
-    if rest:
-        spec[part] = rest
+    remaining = {key: value for key, value in (spec.pop(part, None) or {}).items() if key in fields}
+    if remaining:
+        spec[part] = remaining
 
 
 def _prefix(name: str) -> str:

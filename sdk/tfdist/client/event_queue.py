@@ -1,4 +1,4 @@
-"""A bounded queue from many threads to one, which takes all that has arrived at once."""
+"""A bounded queue from many threads to one reader, which takes all queued items at once."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 
 _ROOM: Final = 2**18
-"""Size of what may wait for the reader from each source. A source with more waits itself."""
+"""Maximum size of the queued items of each source. A source that exceeds it blocks."""
 _PAUSE_SECONDS: Final = 0.1
 """Between two attempts of a source that waits."""
 _STEP_SECONDS: Final = 0.5
@@ -46,7 +46,7 @@ class EventQueue(Generic[T]):
             self._arrived.set()
 
     def take(self, seconds: float | None = None) -> list[list[T]]:
-        """Return all that has arrived; nothing after so many seconds without any.
+        """Return all queued items; none after a timeout in seconds.
 
         Lines of one source without another item between are together.
         """
@@ -59,26 +59,26 @@ class EventQueue(Generic[T]):
         return self._merged()
 
     def is_empty(self) -> bool:
-        """Return whether nothing waits."""
+        """Return whether the queue is empty."""
         return not self._items
 
     def close(self) -> None:
-        """Let sources go on that wait for room: there is no reader any more."""
+        """Unblock sources that wait for room: there is no reader any more."""
         self._closed.set()
 
     def _merged(self) -> list[list[T]]:
-        merged: list[list[T]] = []
+        batches: list[list[T]] = []
         by_source: dict[Hashable, list[T]] = {}
         for _ in range(len(self._items)):
             source, items, size = self._items.popleft()
             if source is None:
                 by_source.clear()
-                merged.append(items)
+                batches.append(items)
                 continue
             source.taken += size
             if source in by_source:
                 by_source[source].extend(items)
             else:
                 by_source[source] = items
-                merged.append(items)
-        return merged
+                batches.append(items)
+        return batches

@@ -67,12 +67,12 @@ def follow(api: ApiServer, job: Job, exists: Callable[[], bool]) -> Iterator[Eve
         NotFound: the job has been deleted.
         ClientError: a request failed.
     """
-    seen: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     while True:
-        known, version = patiently(lambda: _snapshot(api, job), float("inf"))
-        for event in itertools.chain(known, _changes(api, job, version)):
-            if (event.uid, event.version) not in seen:
-                seen.add((event.uid, event.version))
+        snapshot, version = patiently(lambda: _snapshot(api, job), float("inf"))
+        for event in itertools.chain(snapshot, _changes(api, job, version)):
+            if (event.uid, event.version) not in reported:
+                reported.add((event.uid, event.version))
                 yield event
         if not patiently(exists, float("inf")):
             return
@@ -81,25 +81,25 @@ def follow(api: ApiServer, job: Job, exists: Callable[[], bool]) -> Iterator[Eve
 
 def _snapshot(api: ApiServer, job: Job) -> tuple[list[Event], str]:
     """Return the events by the time of their last observation, and the version of the list."""
-    found: list[Event] = []
-    following: str | None = None
+    events: list[Event] = []
+    continuation: str | None = None
     while True:
-        page = api.request("GET", _path(job), query={"limit": _LIST_PAGE, "continue": following})
-        found += (event for each in page["items"] if (event := _event_of(each, job)))
-        following = page["metadata"].get("continue")
-        if not following:
-            return sorted(found, key=lambda event: event.last), page["metadata"]["resourceVersion"]
+        page = api.request("GET", _path(job), query={"limit": _LIST_PAGE, "continue": continuation})
+        events += (event for item in page["items"] if (event := _event_of(item, job)))
+        continuation = page["metadata"].get("continue")
+        if not continuation:
+            return sorted(events, key=lambda event: event.last), page["metadata"]["resourceVersion"]
 
 
 def _changes(api: ApiServer, job: Job, version: str) -> Iterator[Event]:
-    """Yield what is new since a version of the list, until the stream ends, for whatever reason."""
+    """Yield the events since a version of the list, until the stream ends for any reason."""
     query = {"watch": True, "resourceVersion": version, "timeoutSeconds": _WATCH_SECONDS, "allowWatchBookmarks": True}
     try:
         with api.stream(_path(job), query) as parts:
-            for each in notifications(parts):
-                if each["type"] == "ERROR":
+            for notification in notifications(parts):
+                if notification["type"] == "ERROR":
                     return  # the version has expired
-                if each["type"] in {"ADDED", "MODIFIED"} and (event := _event_of(each["object"], job)):
+                if notification["type"] in {"ADDED", "MODIFIED"} and (event := _event_of(notification["object"], job)):
                     yield event
     except (NoCluster, Unavailable):
         return
@@ -115,16 +115,16 @@ def _event_of(stored: Json, job: Job) -> Event | None:
     kind, name = about.get("kind"), str(about.get("name"))
     last = _last(stored)
     if kind == KIND and name == job.name and about.get("uid") in {job.uid, None, ""}:
-        shown = "job"
+        subject = "job"
     elif kind == "Pod" and _pod_names(job.name).fullmatch(name) and last >= parse_time(job.created):
-        shown = f"pod/{name}"
+        subject = f"pod/{name}"
     else:
         return None
     return Event(
         type=str(stored.get("type") or "Normal"),
         reason=printable(str(stored.get("reason") or "")),
         message=printable(" ".join(str(stored.get("message") or "").split())),
-        object=shown,
+        object=subject,
         source=str(stored.get("reportingComponent") or (stored.get("source") or {}).get("component") or ""),
         first=_first(stored, last),
         last=last,
@@ -147,5 +147,5 @@ def _last(stored: Json) -> datetime:
 
 
 def _first(stored: Json, last: datetime) -> datetime:
-    found = stored.get("firstTimestamp") or stored.get("eventTime")
-    return parse_time(found) if found else last
+    first_time = stored.get("firstTimestamp") or stored.get("eventTime")
+    return parse_time(first_time) if first_time else last

@@ -86,11 +86,11 @@ class _Process:
 
     def _wait(self) -> None:
         """Wait for input or output, and send input and the size of the terminal."""
-        waiting = select.poll()
-        waiting.register(self._connection.sock.sock, select.POLLIN)
+        poll = select.poll()
+        poll.register(self._connection.sock.sock, select.POLLIN)
         if self._stdin is not None:
-            waiting.register(self._stdin, select.POLLIN)
-        ready = dict(waiting.poll(0 if _has_decrypted(self._connection.sock.sock) else 1000 * _POLL_SECONDS))
+            poll.register(self._stdin, select.POLLIN)
+        ready = dict(poll.poll(0 if _has_decrypted(self._connection.sock.sock) else 1000 * _POLL_SECONDS))
         try:
             self._send_size()
             if self._stdin is not None and self._stdin in ready:
@@ -136,7 +136,7 @@ def exit_code(status: Json, pod: ReplicaPod) -> int:
     if status.get("status") == "Success":
         return 0
     causes = (status.get("details") or {}).get("causes") or ()
-    code = next((str(each.get("message")) for each in causes if each.get("reason") == "ExitCode"), "")
+    code = next((str(cause.get("message")) for cause in causes if cause.get("reason") == "ExitCode"), "")
     if code.isdecimal():
         return int(code)
     message = printable(" ".join(str(status.get("message")).split()))

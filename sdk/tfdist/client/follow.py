@@ -50,11 +50,15 @@ def sources(client: "Client", job: Job, options: LogOptions) -> list[LogSource]:
         ClientError: the request failed.
     """
     pods = [pod for pod in client.pods(job.name) if pod["metadata"]["labels"].get(JOB_UID_LABEL) == job.uid]
-    found = [source for pod in pods if (source := log_source(pod)) and options.selects(source)]
-    latest = _latest(found)
+    candidates = [source for pod in pods if (source := log_source(pod)) and options.selects(source)]
+    latest = _latest(candidates)
     return sorted(
-        (each for each in found if options.attempt is not None or each.attempt == latest[each.name]),
-        key=lambda each: (each.role, each.index, each.attempt),
+        (
+            candidate
+            for candidate in candidates
+            if options.attempt is not None or candidate.attempt == latest[candidate.name]
+        ),
+        key=lambda candidate: (candidate.role, candidate.index, candidate.attempt),
     )
 
 
@@ -65,7 +69,7 @@ def read(client: "Client", job: Job, options: LogOptions) -> Iterator[LogLine]:
         ClientError: a request failed.
     """
     logs = [ContainerLog(client.api, source, options) for source in sources(client, job, options)]
-    for _, line in heapq.merge(*map(_timed, logs), key=lambda timed: timed[0]):
+    for _, line in heapq.merge(*map(_with_times, logs), key=lambda entry: entry[0]):
         yield line
 
 
@@ -94,16 +98,16 @@ class _Follower:
         self._quiet_steps = 0
 
     def events(self) -> Iterator[LogEvent]:
-        existing = sources(self._client, self._job, self._options)
-        self._latest = _latest(existing)
+        initial = sources(self._client, self._job, self._options)
+        self._latest = _latest(initial)
         try:
-            self._add(existing, self._options)
+            self._add(initial, self._options)
             self._run(self._watch_job)
             self._run(self._watch_pods)
             while not self._has_ended():
-                arrived = self._queue.take(_STEP_SECONDS if self._is_finished else None)
-                self._quiet_steps += not arrived
-                for items in arrived:
+                received = self._queue.take(_STEP_SECONDS if self._is_finished else None)
+                self._quiet_steps += not received
+                for items in received:
                     yield from self._processed(items)
             if self._deletion is not None:
                 raise self._deletion
@@ -144,10 +148,10 @@ class _Follower:
         is_quiet = self._quiet_steps >= _QUIET_STEPS
         return is_quiet and not any(log.is_away for log in self._reading.values())
 
-    def _add(self, found: Iterable[LogSource], options: LogOptions | None = None) -> None:
+    def _add(self, new_sources: Iterable[LogSource], options: LogOptions | None = None) -> None:
         """Read logs that are not read yet; those that begin later, without `options`, from their first line."""
         options = options or LogOptions()
-        for source in found:
+        for source in new_sources:
             is_earlier = self._options.attempt is None and source.attempt < self._latest.get(source.name, 0)
             if source.uid in self._known or is_earlier:
                 continue
@@ -192,15 +196,15 @@ class _Follower:
         threading.Thread(target=guarded, daemon=True).start()
 
 
-def _latest(found: Iterable[LogSource]) -> dict[str, int]:
+def _latest(log_sources: Iterable[LogSource]) -> dict[str, int]:
     """Return the latest attempt of each replica."""
     latest: dict[str, int] = {}
-    for source in found:
+    for source in log_sources:
         latest[source.name] = max(source.attempt, latest.get(source.name, 0))
     return latest
 
 
-def _timed(log: ContainerLog) -> Iterator[tuple[str, LogLine]]:
+def _with_times(log: ContainerLog) -> Iterator[tuple[str, LogLine]]:
     """Yield the lines of a log with their times; a message of the kubelet has the time of the line before."""
     moment = ""
     for batch in log.batches(follow=False):

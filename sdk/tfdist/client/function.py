@@ -164,8 +164,8 @@ class JobFunction(Generic[P, R]):
         """
         from tfdist.client.batch import new_batch  # noqa: PLC0415
 
-        prepared = [self.prepare(**each) for each in arguments]
-        return new_batch(_client(client), name or self.options.name, self._prefix, prepared, parallelism)
+        submissions = [self.prepare(**call_arguments) for call_arguments in arguments]
+        return new_batch(_client(client), name or self.options.name, self._prefix, submissions, parallelism)
 
     def prepare(self, *args: Any, **kwargs: Any) -> "tuple[Json, CodeArchive]":
         """Return the manifest of the job for these arguments, and its code.
@@ -181,11 +181,11 @@ class JobFunction(Generic[P, R]):
                 f"{self._name} submits a job when its module is imported, as the job itself does: submit it below "
                 'if __name__ == "__main__":'
             )
-        given = self._arguments(args, kwargs)
+        values = self._arguments(args, kwargs)
         folder = None if self.options.code is None else Path(self.options.code)
         source = source_of(self._checked, folder)
-        archive = pack_with(source.files | {SCRIPT: script_of(source, given)}, folder)
-        return self._manifest(given), archive
+        archive = pack_with(source.files | {SCRIPT: script_of(source, values)}, folder)
+        return self._manifest(values), archive
 
     @property
     def _name(self) -> str:
@@ -209,13 +209,13 @@ class JobFunction(Generic[P, R]):
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{self._name}{self._signature}: {error}") from None
-        given = dict(bound.arguments)
+        values = dict(bound.arguments)
         for parameter in self._signature.parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD:
-                given |= given.pop(parameter.name, {})
-        for name, value in given.items():
+                values |= values.pop(parameter.name, {})
+        for name, value in values.items():
             check_json(value, f"{self._name}: argument {name}")
-        return given
+        return values
 
     def _manifest(self, arguments: Json) -> Json:
         options, text = self.options, json.dumps(arguments)
@@ -225,32 +225,36 @@ class JobFunction(Generic[P, R]):
         if options.gpus is not None:
             spec["resources"] = {"limits": {NVIDIA_GPU: options.gpus}}
         if options.checkpoint is not None:
-            whole = {"directory": options.checkpoint} if isinstance(options.checkpoint, str) else options.checkpoint
-            spec["checkpoint"] = dict(whole)
+            checkpoint = (
+                {"directory": options.checkpoint} if isinstance(options.checkpoint, str) else options.checkpoint
+            )
+            spec["checkpoint"] = dict(checkpoint)
         if options.env:
             spec["env"] = [{"name": name, "value": value} for name, value in options.env.items()]
         metadata: Json = {"name": options.name} if options.name else {"generateName": self._prefix}
         if len(text) <= _SHOWN_CHARACTERS:
             metadata["annotations"] = {ARGUMENTS: text}
-        given = options.spec or {}
-        own = [name for name in _OF_THE_FUNCTION if name in (given.get("training") or {})]
-        if own:
-            raise FunctionError(f"{self._name}: spec.training.{own[0]} is that of the function; remove it from spec")
-        return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": _merged(spec, given)}
+        overrides = options.spec or {}
+        conflicts = [name for name in _OF_THE_FUNCTION if name in (overrides.get("training") or {})]
+        if conflicts:
+            raise FunctionError(
+                f"{self._name}: spec.training.{conflicts[0]} is that of the function; remove it from spec"
+            )
+        return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": _deep_merge(spec, overrides)}
 
 
-def _merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> Json:
+def _deep_merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> Json:
     """Return an object with the fields of another one, which precede, also in objects within."""
     result = dict(base)
     for key, value in change.items():
-        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-        result[key] = _merged(result[key], value) if both else value
+        are_mappings = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = _deep_merge(result[key], value) if are_mappings else value
     return result
 
 
-def _client(given: "Client | None") -> "Client":
-    if given is not None:
-        return given
+def _client(client: "Client | None") -> "Client":
+    if client is not None:
+        return client
     from tfdist.client.client import Client  # noqa: PLC0415
 
     return Client()

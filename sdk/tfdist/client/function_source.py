@@ -1,4 +1,4 @@
-"""The source of a function that becomes a job: its module, or in a notebook its own text, and a script that calls it.
+"""The source of a function that becomes a job: its module, or its text in a notebook, and a script that calls it.
 
 | the function is defined in | the archive has |
 |---|---|
@@ -94,19 +94,23 @@ def _definition(function: FunctionType) -> str:
     if not isinstance(node, ast.FunctionDef):
         raise FunctionError(f"the source of {name} is not available: define it in a file or in a cell of a notebook")
     if len(node.decorator_list) > 1:
-        texts = [ast.unparse(each) for each in node.decorator_list]
-        others = [f"@{each}" for each in texts if each.partition("(")[0].rpartition(".")[2] != "job"]
-        shown = ", ".join(others) or "@tfdist.job twice"
-        raise FunctionError(f"{name} has {shown}: remove other decorators than tfdist.job, or call them inside of it")
+        texts = [ast.unparse(decorator) for decorator in node.decorator_list]
+        others = [f"@{decorator}" for decorator in texts if decorator.partition("(")[0].rpartition(".")[2] != "job"]
+        decorators = ", ".join(others) or "@tfdist.job twice"
+        raise FunctionError(
+            f"{name} has {decorators}: remove other decorators than tfdist.job, or call them inside of it"
+        )
     return "\n".join(text.splitlines()[node.lineno - 1 : node.end_lineno]) + "\n"
 
 
 def _of_notebook(function: FunctionType, definition: str) -> FunctionSource:
     text = _FUTURE + definition
-    compiled = compile(text, f"{NOTEBOOK_MODULE}.py", "exec")
-    used = {name for code in _code_of(compiled) for name in _loaded(code)} - {function.__name__}
-    stored = {each.argval for code in _code_of(compiled) for each in _instructions(code, "STORE_GLOBAL")}
-    outer = sorted(used - stored - _OF_EVERY_MODULE)
+    module_code = compile(text, f"{NOTEBOOK_MODULE}.py", "exec")
+    global_names = {name for code in _code_of(module_code) for name in _loaded_names(code)} - {function.__name__}
+    assigned_names = {
+        instruction.argval for code in _code_of(module_code) for instruction in _instructions(code, "STORE_GLOBAL")
+    }
+    outer = sorted(global_names - assigned_names - _OF_EVERY_MODULE)
     if outer:
         raise FunctionError(_outer_text(function, outer))
     return FunctionSource(function.__name__, NOTEBOOK_MODULE, {f"{NOTEBOOK_MODULE}.py": text.encode()})
@@ -115,19 +119,19 @@ def _of_notebook(function: FunctionType, definition: str) -> FunctionSource:
 def _code_of(code: CodeType) -> Iterator[CodeType]:
     """Yield a code object and those of the functions, classes and comprehensions in it."""
     yield code
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _code_of(each)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code_of(constant)
 
 
-def _loaded(code: CodeType) -> set[str]:
+def _loaded_names(code: CodeType) -> set[str]:
     """Return the names that a code object reads and that are not its own."""
-    own = {each.argval for each in _instructions(code, "STORE_NAME")}
-    return {each.argval for each in _instructions(code, "LOAD_GLOBAL", "LOAD_NAME")} - own
+    assigned = {instruction.argval for instruction in _instructions(code, "STORE_NAME")}
+    return {instruction.argval for instruction in _instructions(code, "LOAD_GLOBAL", "LOAD_NAME")} - assigned
 
 
 def _instructions(code: CodeType, *names: str) -> Iterator[dis.Instruction]:
-    return (each for each in dis.get_instructions(code) if each.opname in names)
+    return (instruction for instruction in dis.get_instructions(code) if instruction.opname in names)
 
 
 def _outer_text(function: FunctionType, names: list[str]) -> str:
@@ -145,8 +149,8 @@ def _remedy(name: str, function: FunctionType) -> str:
     if isinstance(value, ModuleType):
         return "import inside of it"
     if callable(value):
-        own = getattr(value, "__module__", None) == function.__module__
-        return "define inside of it" if own else "import inside of it"
+        is_local = getattr(value, "__module__", None) == function.__module__
+        return "define inside of it" if is_local else "import inside of it"
     return "pass as arguments"
 
 
@@ -154,9 +158,9 @@ def _of_module(function: FunctionType, path: Path, folder: Path | None) -> Funct
     module, root = _module_and_root(function, path)
     if "." in path.stem:
         raise FunctionError(f"{path.name} cannot be imported because of the dot in its name: rename it")
-    packages = [each for each in path.parents if each.is_relative_to(root) and each != root]
-    found = {path, *(each / _INIT for each in packages if (each / _INIT).is_file())}
-    files = {each.relative_to(root).as_posix(): each.read_bytes() for each in sorted(found)}
+    packages = [parent for parent in path.parents if parent.is_relative_to(root) and parent != root]
+    paths = {path, *(parent / _INIT for parent in packages if (parent / _INIT).is_file())}
+    files = {file.relative_to(root).as_posix(): file.read_bytes() for file in sorted(paths)}
     if folder is None:
         missing = () if root.name in _INSTALLED else missing_modules(files, root)
         if missing:
@@ -166,8 +170,8 @@ def _of_module(function: FunctionType, path: Path, folder: Path | None) -> Funct
         name = function.__name__
         raise FunctionError(f"code: {folder} does not contain {root}, from where {module} with {name} is imported")
     inside = root.relative_to(folder.resolve())
-    placed = {(inside / name).as_posix(): content for name, content in files.items()}
-    return FunctionSource(function.__name__, module, placed, "" if inside == Path() else inside.as_posix())
+    files_by_path = {(inside / name).as_posix(): content for name, content in files.items()}
+    return FunctionSource(function.__name__, module, files_by_path, "" if inside == Path() else inside.as_posix())
 
 
 def _module_and_root(function: FunctionType, path: Path) -> tuple[str, Path]:

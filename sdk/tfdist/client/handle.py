@@ -35,8 +35,8 @@ class JobHandle:
         return f"<Job {' '.join(described(self._job))}>"
 
     def _repr_html_(self) -> str:
-        name, *rest = map(html.escape, described(self._job))
-        return f"<b>{name}</b> {' &middot; '.join(rest)}"
+        name, *fields = map(html.escape, described(self._job))
+        return f"<b>{name}</b> {' &middot; '.join(fields)}"
 
     @property
     def name(self) -> str:
@@ -170,7 +170,7 @@ class JobHandle:
         self._client.delete(self.name, uid=self._job.uid)
 
     def wait_deleted(self, timeout: float | None = None) -> None:
-        """Wait until the job and its pods are gone, after `delete`.
+        """Wait until the job and its pods are deleted, after `delete`.
 
         Raises:
             WaitTimeout: they are not gone in time.
@@ -178,14 +178,14 @@ class JobHandle:
         """
         end = None if timeout is None else time.monotonic() + timeout
         pause = _FIRST_PAUSE
-        while left := self._remaining():
+        while remaining := self._remaining():
             if end is not None and time.monotonic() >= end:
-                raise WaitTimeout(f"after {timeout:g} s there is still {left}")
+                raise WaitTimeout(f"after {timeout:g} s there is still {remaining}")
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _remaining(self) -> str:
-        """Return what is left of the job: itself, or its pods; "" for nothing."""
+        """Return the remaining objects as text: the job, or its pods; "" if all are deleted."""
         with contextlib.suppress(NotFound):
             if self._client.get(self.name).uid == self._job.uid:
                 return f'job "{self.name}"'

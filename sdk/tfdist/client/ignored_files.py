@@ -26,11 +26,11 @@ class IgnoreRules:
         rules = cls()
         if (folder / ".git").exists():
             return rules
-        root = next((each for each in folder.parents if (each / ".git").exists()), None)
+        root = next((parent for parent in folder.parents if (parent / ".git").exists()), None)
         if root is None:
             return rules
-        for each in reversed([each for each in folder.parents if each.is_relative_to(root)]):
-            rules = rules.within(each)
+        for parent in reversed([parent for parent in folder.parents if parent.is_relative_to(root)]):
+            rules = rules.within(parent)
         return rules
 
     def within(self, folder: Path) -> "IgnoreRules":

@@ -13,16 +13,16 @@ def postponed_interrupt() -> Iterator[Callable[[], None]]:
 
     Without effect outside of the main thread, which alone gets signals, and with a handler of the application's own.
     """
-    arrived = False
+    is_pending = False
 
     def record(number: int, frame: Any) -> None:
-        nonlocal arrived
-        if arrived:
+        nonlocal is_pending
+        if is_pending:
             signal.default_int_handler(number, frame)
-        arrived = True
+        is_pending = True
 
     def check() -> None:
-        if arrived:
+        if is_pending:
             raise KeyboardInterrupt
 
     main = threading.current_thread() is threading.main_thread()

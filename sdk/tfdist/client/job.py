@@ -76,8 +76,8 @@ class JobResult:
 def result_of(job: Job) -> JobResult:
     """Return the outcome of a job."""
     evaluation = job.status.evaluation
-    final = (evaluation.final or evaluation.latest) if evaluation else None
-    return JobResult(job.phase, final, job.status.export, tuple(job.status.failures or ()))
+    result = (evaluation.final or evaluation.latest) if evaluation else None
+    return JobResult(job.phase, result, job.status.export, tuple(job.status.failures or ()))
 
 
 def described(job: Job) -> list[str]:

@@ -62,7 +62,7 @@ def namespaces_of_contexts(kubeconfig: str | os.PathLike[str] | None = None) -> 
         NoCluster: it cannot be read.
     """
     contexts, _ = _contexts(_files(kubeconfig))
-    return {str(each["name"]): _namespace(each) for each in contexts}
+    return {str(item["name"]): _namespace(item) for item in contexts}
 
 
 def _files(kubeconfig: str | os.PathLike[str] | None) -> str:
@@ -89,19 +89,19 @@ def _namespace(context: Any) -> str:
 
 def _of_context(files: str, name: str | None) -> Connection:
     with _usable(files):
-        chosen = _context(*_contexts(files), name, files)
+        context = _context(*_contexts(files), name, files)
         configuration = Configuration()
-        _load(files, chosen["name"], configuration, persist_config=False)
-        return Connection(configuration, _namespace(chosen), f'context "{chosen["name"]}"')
+        _load(files, context["name"], configuration, persist_config=False)
+        return Connection(configuration, _namespace(context), f'context "{context["name"]}"')
 
 
 def _context(contexts: list[Any], current: Any, name: str | None, files: str) -> Any:
     if name is None:
         return current
-    for each in contexts:
-        if each["name"] == name:
-            return each
-    names = ", ".join(sorted(each["name"] for each in contexts))
+    for item in contexts:
+        if item["name"] == name:
+            return item
+    names = ", ".join(sorted(item["name"] for item in contexts))
     raise NoCluster(f'there is no context "{name}" in {files}; it has {names}')
 
 

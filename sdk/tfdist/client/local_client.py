@@ -86,10 +86,14 @@ class LocalClient(Client):
 
     def list(self, *, all_namespaces: bool = False, selector: str | None = None) -> list[Job]:  # noqa: ARG002
         """Return the jobs of the folder by name; `selector` is of their labels, such as `team=vision`."""
-        wanted = dict(part.strip().partition("=")[::2] for part in (selector or "").split(",") if part.strip())
-        found = (LocalRun(path).manifest() for path in sorted(self.folder.glob("*")) if path.is_dir())
-        labels_of = [(each, each["metadata"].get("labels") or {}) for each in found if each]
-        return [Job(each) for each, labels in labels_of if all(labels.get(k) == v for k, v in wanted.items())]
+        selected_labels = dict(part.strip().partition("=")[::2] for part in (selector or "").split(",") if part.strip())
+        manifests = (LocalRun(path).manifest() for path in sorted(self.folder.glob("*")) if path.is_dir())
+        labels_of = [(manifest, manifest["metadata"].get("labels") or {}) for manifest in manifests if manifest]
+        return [
+            Job(manifest)
+            for manifest, labels in labels_of
+            if all(labels.get(k) == v for k, v in selected_labels.items())
+        ]
 
     def watch(self, name: str, *, seconds: float | None = None) -> Iterator[Job]:
         """Yield a job, and again after each change.
@@ -214,13 +218,13 @@ class LocalClient(Client):
 
     def _make_folder(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        ignored = self.folder / ".gitignore"
-        if not ignored.exists():
-            ignored.write_text("*\n", encoding="utf-8")
+        ignore_file = self.folder / ".gitignore"
+        if not ignore_file.exists():
+            ignore_file.write_text("*\n", encoding="utf-8")
 
 
 def _new_metadata() -> dict[str, Any]:
-    """Return what the API server would add."""
+    """Return the metadata that the API server would add."""
     return {
         "uid": str(uuid.uuid4()),
         "creationTimestamp": rfc3339(datetime.now(UTC)),

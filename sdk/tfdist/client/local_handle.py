@@ -41,12 +41,12 @@ class LocalHandle(JobHandle):
         """
         logs, last = LocalLogs(self._run, options or LogOptions()), None
         while True:
-            ended = not self._run.is_alive()  # before the last lines are read
+            has_ended = not self._run.is_alive()  # before the last lines are read
             job = self.refresh()
             if job != last:
                 yield (last := job)
-            if lines := logs.lines(last=ended):
+            if lines := logs.lines(last=has_ended):
                 yield lines
-            if ended:
+            if has_ended:
                 return
             self._pause(_POLL_SECONDS)

@@ -27,7 +27,7 @@ class LocalLogs:
 
     def lines(self, *, last: bool) -> list[LogLine]:
         """Return the lines since the last call; with `last` also those without a line feed."""
-        found: list[LogLine] = []
+        result: list[LogLine] = []
         for path in sorted((self._run.path / "logs").glob("*.log")):
             if not self._is_wanted(path.stem):
                 continue
@@ -35,8 +35,8 @@ class LocalLogs:
             texts = list(self._tails.setdefault(path.stem, Tail(path)).lines(last=last))
             if is_new and self._options.tail is not None:
                 texts = texts[-self._options.tail :]
-            found += [LogLine(path.stem, 0, f"{self._run.name}-{path.stem}", "", text) for text in texts]
-        return found
+            result += [LogLine(path.stem, 0, f"{self._run.name}-{path.stem}", "", text) for text in texts]
+        return result
 
     def _is_wanted(self, name: str) -> bool:
         role, _, index = name.rpartition("-")

@@ -58,12 +58,12 @@ class LocalRun:
 
     def manifest(self) -> Json | None:
         """Return the job with its status; None if there is none."""
-        alive = self.is_alive()  # before the status is read, which is written before the process ends
+        is_running = self.is_alive()  # before the status is read, which is written before the process ends
         stored = _read(self.path / background.JOB)
         if stored is None:
             return None
         status = _read(self.path / _STATUS) or {}
-        if not alive and status.get("phase") not in _FINAL and self._has_run():
+        if not is_running and status.get("phase") not in _FINAL and self._has_run():
             status |= {"phase": JobPhase.FAILED, "observedGeneration": 1, "summary": {"message": self._end()}}
         job: Json = stored["job"]
         # A run that is suspended counts as a change of the specification.

@@ -60,11 +60,11 @@ class LineSplitter:
         """Whether the buffer continues a line whose first part was returned."""
         self._known: tuple[str, int] = ("", _UNTIMED)
 
-    def feed(self, received: bytes) -> list[RawLine]:
+    def feed(self, data: bytes) -> list[RawLine]:
         """Return the lines that are complete with these bytes, and the full parts of a long one."""
-        *whole, self._buffer = (self._buffer + received).split(b"\n")
+        *complete, self._buffer = (self._buffer + data).split(b"\n")
         lines: list[RawLine] = []
-        for line in whole:
+        for line in complete:
             lines += self._parts(line)
             self._is_within = False
         if len(self._buffer) > LONGEST_LINE + _SECOND * 2:
@@ -104,7 +104,7 @@ class LineSplitter:
 
 
 class SeenLines:
-    """The lines of a log that have been read, as far as a resumed stream repeats them."""
+    """The lines of a log that have been read and that a resumed stream repeats."""
 
     def __init__(self, *, is_window: bool) -> None:
         """Begin with none; `is_window` if the first stream does not begin at the start of the log."""
@@ -132,8 +132,8 @@ class SeenLines:
     def resume(self) -> None:
         """Expect that the next stream begins at `since`."""
         self._expected = {second: Counter(counts) for second, counts in self._seconds.items()}
-        known = self._first is not None and self._first in self._seconds
-        self._before_window = self._is_window and known
+        is_stored = self._first is not None and self._first in self._seconds
+        self._before_window = self._is_window and is_stored
 
     def is_new(self, line: RawLine) -> bool:
         """Return whether a line has not been read before, and remember it."""
@@ -157,7 +157,7 @@ class SeenLines:
             self._first = second
         if self._last is None or second > self._last:
             self._last = second
-            for old in [each for each in self._seconds if each < second - _OVERLAP]:
+            for old in [stored_second for stored_second in self._seconds if stored_second < second - _OVERLAP]:
                 del self._seconds[old]
         if second >= self._last - _OVERLAP:
             if second not in self._seconds:

@@ -91,13 +91,13 @@ class LogSource:
 
 
 def log_source(pod: Json) -> LogSource | None:
-    """Return the container of a pod whose log explains what the replica does; None if none has started.
+    """Return the container of a pod whose log shows the activity of the replica; None if none has started.
 
     It is `tensorflow`, or the init container whose failure has prevented its start.
     """
     metadata, labels = pod["metadata"], pod["metadata"].get("labels", {})
-    chosen = _container(pod.get("status") or {})
-    if chosen is None or ROLE_LABEL not in labels:
+    container = _container(pod.get("status") or {})
+    if container is None or ROLE_LABEL not in labels:
         return None
     return LogSource(
         pod=metadata["name"],
@@ -106,23 +106,23 @@ def log_source(pod: Json) -> LogSource | None:
         role=labels[ROLE_LABEL],
         index=int(labels[INDEX_LABEL]),
         attempt=int(labels[ATTEMPT_LABEL]),
-        container=chosen[0],
-        ended=chosen[1],
+        container=container[0],
+        ended=container[1],
     )
 
 
 def _container(status: Mapping[str, Any]) -> tuple[str, bool] | None:
     """Return the name of the container to read, and whether it has ended."""
     finished = status.get("phase") in {"Succeeded", "Failed"}
-    for each in status.get("containerStatuses") or ():
-        state = each.get("state") or {}
+    for container_status in status.get("containerStatuses") or ():
+        state = container_status.get("state") or {}
         has_ended = state.get("terminated") is not None
-        if each["name"] == MAIN_CONTAINER and (has_ended or state.get("running") is not None):
+        if container_status["name"] == MAIN_CONTAINER and (has_ended or state.get("running") is not None):
             return MAIN_CONTAINER, finished or has_ended
-    for each in status.get("initContainerStatuses") or ():
-        ended = (each.get("state") or {}).get("terminated")
-        if ended and ended.get("exitCode"):
-            return each["name"], True
+    for container_status in status.get("initContainerStatuses") or ():
+        terminated = (container_status.get("state") or {}).get("terminated")
+        if terminated and terminated.get("exitCode"):
+            return container_status["name"], True
     return None
 
 
@@ -152,13 +152,13 @@ class ContainerLog:
         ended, repeats = self._source.ended, 0
         patience, pause = Patience(), FIRST_PAUSE
         while not self._stopped.is_set():
-            has_new, before, error = False, self._rest, None
+            has_new, previous, error = False, self._rest, None
             self._has_answered = False
             try:
                 for batch in self._stream(follow=follow and not ended):
                     has_new = True
                     yield batch
-                has_new = has_new or self._rest != before
+                has_new = has_new or self._rest != previous
                 repeats = 0 if has_new else repeats + ended
                 if not follow or self._is_complete(repeats):
                     yield from self._last_line()
@@ -195,7 +195,7 @@ class ContainerLog:
         return repeats >= _REPEATS or (repeats > 0 and not self._seen.outstanding)
 
     def _stream(self, *, follow: bool) -> Iterator[list[LogLine]]:
-        """Yield the new lines of one stream, until it ends for whatever reason."""
+        """Yield the new lines of one stream, until it ends for any reason."""
         splitter = LineSplitter()
         self._seen.resume()
         with self._api.stream(f"{self._source.path}/log", self._query(follow=follow)) as parts:

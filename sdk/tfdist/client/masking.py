@@ -1,4 +1,4 @@
-"""Masks what may be secret in JSON and text for a bug report, and lists where it was.
+"""Masks possible secrets in JSON and text for a bug report, and lists their locations.
 
 Masked are values of environment variables, fields and options whose name hints at a secret, passwords in URLs, the
 annotation of `kubectl apply` (it repeats the whole manifest), and the names of image pull secrets. A masked value is
@@ -52,23 +52,23 @@ class Masking:
 
     def text(self, text: str, path: str) -> str:
         """Return text with masked URLs, headers and values that were masked elsewhere."""
-        found = _URL_PASSWORD.sub(rf"\1:{MASK}", text)
-        found = _HEADER.sub(rf"\1 {MASK}", found)
+        masked_text = _URL_PASSWORD.sub(rf"\1:{MASK}", text)
+        masked_text = _HEADER.sub(rf"\1 {MASK}", masked_text)
         for value in sorted(self._values, key=len, reverse=True):
-            found = found.replace(value, MASK)
-        if found != text:
+            masked_text = masked_text.replace(value, MASK)
+        if masked_text != text:
             self._note(f"{path}: in its text")
-        return found
+        return masked_text
 
     def _object(self, value: Mapping[str, Any], path: str) -> Any:
         name = value.get("name")
         if isinstance(name, str) and isinstance(value.get("value"), str) and _HINT.search(name):
             return {**value, "value": self._mask(value["value"], f"{path}: {name}")}
-        return {key: self._field(key, each, f"{path}.{key}") for key, each in value.items() if key != "managedFields"}
+        return {key: self._field(key, item, f"{path}.{key}") for key, item in value.items() if key != "managedFields"}
 
     def _field(self, key: str, value: Any, path: str) -> Any:
         if key == "imagePullSecrets" and isinstance(value, list):
-            return [self._pull_secret(each, f"{path}[{index}]") for index, each in enumerate(value)]
+            return [self._pull_secret(item, f"{path}[{index}]") for index, item in enumerate(value)]
         is_secret = key == _LAST_APPLIED or (key not in _KUBERNETES_FIELDS and _HINT.search(key))
         if is_secret and isinstance(value, str):
             return self._mask(value, path)
@@ -79,18 +79,18 @@ class Masking:
 
     def _list(self, values: list[Any], path: str) -> list[Any]:
         """Return a list; in one of arguments the value of an option is that after `=`, or the next argument."""
-        masked, is_value = [], False
+        result, is_value = [], False
         for index, value in enumerate(values):
-            where = f"{path}[{index}]"
+            item_path = f"{path}[{index}]"
             option = _OPTION.fullmatch(value) if isinstance(value, str) else None
             if is_value and isinstance(value, str) and not option:
-                masked.append(self._mask(value, where))
+                result.append(self._mask(value, item_path))
             elif option and option[2] and _HINT.search(option[1]):
-                masked.append(f"{option[1]}={self._mask(option[2], where)}")
+                result.append(f"{option[1]}={self._mask(option[2], item_path)}")
             else:
-                masked.append(self.json(value, where))
+                result.append(self.json(value, item_path))
             is_value = bool(option and option[2] is None and _HINT.search(option[1]))
-        return masked
+        return result
 
     def _string(self, value: str, path: str) -> str:
         if value.startswith("{"):

@@ -14,14 +14,14 @@ def missing_modules(files: Mapping[str, bytes], root: Path) -> list[str]:
     """
     missing: dict[str, None] = {}
     for path, content in files.items():
-        for name in _imported(ast.parse(content), PurePosixPath(path)):
+        for name in _imports(ast.parse(content), PurePosixPath(path)):
             file = _file_of(name, root)
             if file is not None and file not in files:
                 missing[file] = None
     return list(missing)
 
 
-def _imported(module: ast.Module, path: PurePosixPath) -> Iterator[str]:
+def _imports(module: ast.Module, path: PurePosixPath) -> Iterator[str]:
     """Yield the names of the modules that the top level of a module may import, without those in `try` and `if`."""
     for node in module.body:
         if isinstance(node, ast.Import):

@@ -18,12 +18,12 @@ def check_namespace(api: ApiServer, namespace: str) -> Check:
         ClientError: the request failed.
     """
     try:
-        stored = api.request("GET", f"/api/v1/namespaces/{quote(namespace, safe='')}")
+        namespace_object = api.request("GET", f"/api/v1/namespaces/{quote(namespace, safe='')}")
     except NotFound:
         return problem("namespace", f"{namespace} does not exist", "choose one by --namespace, or create it")
-    if stored["metadata"].get("deletionTimestamp"):
+    if namespace_object["metadata"].get("deletionTimestamp"):
         return problem("namespace", f"{namespace} is being deleted", "choose another one by --namespace")
-    level = (stored["metadata"].get("labels") or {}).get(_ENFORCED)
+    level = (namespace_object["metadata"].get("labels") or {}).get(_ENFORCED)
     if level == "restricted":
         return ok(
             "namespace",
@@ -40,16 +40,18 @@ def check_quota(api: ApiServer, namespace: str) -> Check:
         ClientError: the request failed.
     """
     quotas = list(api.items(f"/api/v1/namespaces/{quote(namespace, safe='')}/resourcequotas"))
-    shown: list[str] = []
-    full: list[str] = []
-    for each in quotas:
-        status = each.get("status") or {}
+    usages: list[str] = []
+    exhausted: list[str] = []
+    for quota in quotas:
+        status = quota.get("status") or {}
         for name, hard in (status.get("hard") or {}).items():
-            used = (status.get("used") or {}).get(name, "0")
-            text = f"{name} {used} of {hard}"
-            (full if parse_quantity(used) >= parse_quantity(hard) else shown).append(text)
-    if full:
-        return warning("quota", f"used up: {', '.join(full)}", "new pods that need it wait: free it, or ask for more")
+            usage = (status.get("used") or {}).get(name, "0")
+            text = f"{name} {usage} of {hard}"
+            (exhausted if parse_quantity(usage) >= parse_quantity(hard) else usages).append(text)
+    if exhausted:
+        return warning(
+            "quota", f"used up: {', '.join(exhausted)}", "new pods that need it wait: free it, or ask for more"
+        )
     if not quotas:
         return ok("quota", "none")
-    return ok("quota", f"used: {', '.join(shown)}")
+    return ok("quota", f"used: {', '.join(usages)}")

@@ -26,10 +26,10 @@ def with_values(manifest: Mapping[str, Any], values: Mapping[str, Any]) -> dict[
     Raises:
         Invalid: a path is malformed, or leads into a value that has no fields.
     """
-    changed: dict[str, Any] = copy.deepcopy(dict(manifest))
+    result: dict[str, Any] = copy.deepcopy(dict(manifest))
     for path, value in values.items():
-        _set(changed, steps(path), value, path)
-    return changed
+        _set(result, steps(path), value, path)
+    return result
 
 
 def steps(path: str) -> tuple[Step, ...]:
@@ -38,35 +38,37 @@ def steps(path: str) -> tuple[Step, ...]:
     Raises:
         Invalid: the path is malformed.
     """
-    found: list[Step] = []
+    result: list[Step] = []
     position = 0
     while match := _STEP.match(path, position):
         index = match["index"]
-        found.append(int(index) if index else match["key"] or match["name"].removeprefix("."))
+        result.append(int(index) if index else match["key"] or match["name"].removeprefix("."))
         position = match.end()
-    if position < len(path) or not found:
+    if position < len(path) or not result:
         raise Invalid(f"{path}: malformed path; write it as in training.config.epochs, env[0].value or labels['a.b/c']")
-    return (*(() if found[0] in _ROOTS else ("spec",)), *found)
+    return (*(() if result[0] in _ROOTS else ("spec",)), *result)
 
 
 def _set(root: dict[str, Any], path: tuple[Step, ...], value: Any, text: str) -> None:
     place: Any = root
-    for number, (step, following) in enumerate(itertools.pairwise(path)):
-        new: Any = [] if isinstance(following, int) else {}
+    for number, (step, next_step) in enumerate(itertools.pairwise(path)):
+        new: Any = [] if isinstance(next_step, int) else {}
         place = _child(place, step, new, text, path[:number])
     _child(place, path[-1], value, text, path[:-1], replace=True)
 
 
 def _child(place: Any, step: Step, new: Any, text: str, parent: tuple[Step, ...], *, replace: bool = False) -> Any:
     """Return the value at a step of a list or object; `new` is stored there if there is none, or to replace it."""
-    where = messages.join_path(parent)
+    location = messages.join_path(parent)
     if isinstance(step, str) and not isinstance(place, dict):
-        raise Invalid(f"{text}: {where} is {messages.format_value(place)}, and has no fields")
+        raise Invalid(f"{text}: {location} is {messages.format_value(place)}, and has no fields")
     if isinstance(step, int):
         if not isinstance(place, list):
-            raise Invalid(f"{text}: {where} is {messages.format_value(place)}, and no list")
+            raise Invalid(f"{text}: {location} is {messages.format_value(place)}, and no list")
         if step > len(place):
-            raise Invalid(f"{text}: {where} has {messages.count(len(place), 'item')}; the next index is {len(place)}")
+            raise Invalid(
+                f"{text}: {location} has {messages.count(len(place), 'item')}; the next index is {len(place)}"
+            )
         if step == len(place):
             place.append(new)
     if replace or (isinstance(place, dict) and place.get(step) is None):

@@ -26,7 +26,7 @@ from tfdist.contract_model import printable
 
 HOST: Final = "127.0.0.1"
 REJECTED: Final = os.strerror(errno.ECONNREFUSED).lower()
-"""Error of a port on which nothing listens."""
+"""Error of a port without a listener."""
 
 _DATA: Final = b"\0"
 _PORT_BYTES: Final = 2
@@ -93,12 +93,12 @@ class PortForward:
                 self._reported = ""
 
     def _open(self) -> tuple[ReplicaPod, Any]:
-        known = self._pod
-        if known is not None:
+        previous = self._pod
+        if previous is not None:
             with contextlib.suppress(ClientError):
-                return known, open_port(self._api, known, self._port)
-        self._pod = found = self._find()
-        return found, open_port(self._api, found, self._port)
+                return previous, open_port(self._api, previous, self._port)
+        self._pod = pod = self._find()
+        return pod, open_port(self._api, pod, self._port)
 
     def _failed(self, text: str) -> None:
         self._pod = None
@@ -125,19 +125,19 @@ def connected(api: ApiServer, pod: ReplicaPod, port: int) -> Iterator[tuple[sock
         ClientError: the API server rejects it, or does not answer.
     """
     remote = open_port(api, pod, port)
-    ours, theirs = socket.socketpair()
+    local_end, remote_end = socket.socketpair()
     failures: list[str] = []
 
     def run() -> None:
-        with theirs:
-            if error := copy(theirs, remote):
+        with remote_end:
+            if error := copy(remote_end, remote):
                 failures.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
-        with ours:
-            yield ours, failures
+        with local_end:
+            yield local_end, failures
     finally:
         thread.join(_LAST_ANSWER_SECONDS)
 
@@ -191,13 +191,15 @@ class _Connection:
         remote = selectors.EVENT_WRITE * bool(self._sent)
         remote |= selectors.EVENT_READ * (self._receives and len(self._received) < _BUFFER_BYTES)
         decrypted = bool(remote & selectors.EVENT_READ) and _is_pending(self._remote.sock)
-        with selectors.DefaultSelector() as waiting:
+        with selectors.DefaultSelector() as selector:
             for side, events in ((self._local, local), (self._remote.sock, remote)):
                 if events:
-                    waiting.register(side, events)
+                    selector.register(side, events)
             timeout = 0 if decrypted else None if self._sends or self._sent else _LAST_ANSWER_SECONDS
-            found = {key.fileobj: events for key, events in waiting.select(timeout)}
-        return found.get(self._local, 0), found.get(self._remote.sock, 0) | selectors.EVENT_READ * decrypted
+            events_by_socket = {key.fileobj: events for key, events in selector.select(timeout)}
+        return events_by_socket.get(self._local, 0), events_by_socket.get(
+            self._remote.sock, 0
+        ) | selectors.EVENT_READ * decrypted
 
     def _receive(self) -> None:
         opcode, frame = self._remote.recv_data_frame(True)

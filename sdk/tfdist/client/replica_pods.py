@@ -39,7 +39,7 @@ class ReplicaPod:
     def is_ready(self) -> bool:
         """Whether the pod is ready, and is not being deleted."""
         conditions = self.pod["status"].get("conditions") or ()
-        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
         return ready and not self.pod["metadata"].get("deletionTimestamp")
 
     @property
@@ -49,13 +49,13 @@ class ReplicaPod:
         state = (_main(self.pod) or {}).get("state") or {}
         if waiting := state.get("waiting"):
             details = [waiting.get("reason"), waiting.get("message")]
-        elif ended := state.get("terminated"):
-            details = [f"exit code {ended.get('exitCode')}"]
+        elif terminated := state.get("terminated"):
+            details = [f"exit code {terminated.get('exitCode')}"]
         elif self.pod["metadata"].get("deletionTimestamp"):
             details = ["it is being deleted"]
         else:
             details = [_unscheduled(self.pod)]
-        return printable(": ".join([phase, *(" ".join(str(each).split()) for each in details if each)]))
+        return printable(": ".join([phase, *(" ".join(str(detail).split()) for detail in details if detail)]))
 
 
 def is_replica(word: str) -> bool:
@@ -91,12 +91,12 @@ def replica_pod(api: ApiServer, job: Job, replica: str | None = None) -> Replica
     """
     if replica is not None and not is_replica(replica):
         raise Invalid(f"{replica}: not the name of a replica; write one such as {leader(job)}")
-    found = {each.replica: each for each in current_pods(api, job)}
-    chosen = [replica] if replica else [leader(job), replica_name(Role.EVALUATION, 0)]
-    pods = [found[each] for each in chosen if each in found]
+    pods_by_replica = {pod.replica: pod for pod in current_pods(api, job)}
+    candidates = [replica] if replica else [leader(job), replica_name(Role.EVALUATION, 0)]
+    pods = [pods_by_replica[name] for name in candidates if name in pods_by_replica]
     if not pods:
-        raise NotFound(f"{chosen[0]} of {job.name} has no pod: {_without_pod(job, found)}")
-    return next((each for each in pods if each.is_running), pods[0])
+        raise NotFound(f"{candidates[0]} of {job.name} has no pod: {_without_pod(job, pods_by_replica)}")
+    return next((pod for pod in pods if pod.is_running), pods[0])
 
 
 def running_pod(api: ApiServer, job: Job, replica: str | None = None) -> ReplicaPod:
@@ -107,10 +107,10 @@ def running_pod(api: ApiServer, job: Job, replica: str | None = None) -> Replica
         NotFound: it has no pod.
         ClientError: the request failed.
     """
-    found = replica_pod(api, job, replica)
-    if not found.is_running:
-        raise NotPossible(f"{found.replica} of {job.name} does not run: pod {found.name} is {found.state}")
-    return found
+    pod = replica_pod(api, job, replica)
+    if not pod.is_running:
+        raise NotPossible(f"{pod.replica} of {job.name} does not run: pod {pod.name} is {pod.state}")
+    return pod
 
 
 def tensorboard_pod(api: ApiServer, job: Job) -> ReplicaPod | None:
@@ -119,8 +119,10 @@ def tensorboard_pod(api: ApiServer, job: Job) -> ReplicaPod | None:
     Raises:
         ClientError: the request failed.
     """
-    found = [ReplicaPod("tensorboard", pod) for pod in _list(api, job, f"{TENSORBOARD_LABEL}={job.uid}")]
-    return max(found, key=lambda each: (each.is_ready, each.pod["metadata"]["creationTimestamp"]), default=None)
+    pods = [ReplicaPod("tensorboard", pod) for pod in _list(api, job, f"{TENSORBOARD_LABEL}={job.uid}")]
+    return max(
+        pods, key=lambda candidate: (candidate.is_ready, candidate.pod["metadata"]["creationTimestamp"]), default=None
+    )
 
 
 def _list(api: ApiServer, job: Job, selector: str) -> Iterable[Json]:
@@ -139,16 +141,22 @@ def _position(replica: str) -> tuple[int, int]:
 
 def _main(pod: Json) -> Json | None:
     statuses = pod["status"].get("containerStatuses") or ()
-    found: Json | None = next((each for each in statuses if each["name"] == MAIN_CONTAINER), None)
-    if found is None and MAIN_CONTAINER not in {each["name"] for each in pod["spec"]["containers"]} and statuses:
-        found = statuses[0]
-    return found
+    main_status: Json | None = next(
+        (container_status for container_status in statuses if container_status["name"] == MAIN_CONTAINER), None
+    )
+    if (
+        main_status is None
+        and MAIN_CONTAINER not in {container["name"] for container in pod["spec"]["containers"]}
+        and statuses
+    ):
+        main_status = statuses[0]
+    return main_status
 
 
 def _unscheduled(pod: Json) -> str:
-    for each in pod["status"].get("conditions") or ():
-        if each["type"] == "PodScheduled" and each["status"] == "False":
-            return f"{each.get('reason')}: {each.get('message')}"
+    for condition in pod["status"].get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"{condition.get('reason')}: {condition.get('message')}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The files of a bug report about a job; what cannot be read is named in them and does not fail the report."""
+"""The files of a bug report about a job; they name unreadable objects, which do not fail the report."""
 
 import json
 import platform
@@ -60,9 +60,9 @@ class Report:
         return self._masking.masked
 
     def files(self) -> Iterator[File]:
-        """Yield the files; the last one lists the others, what was masked, and what could not be read."""
+        """Yield the files; the last one lists the others, the masked values, and the unreadable objects."""
         names: list[tuple[str, int]] = []
-        for file in self._collected():
+        for file in self._files():
             if len(file.content) > self._left:
                 self.unread.append(f"{file.name}: the report would be larger than {_MAX_BYTES >> 20} MiB")
                 continue
@@ -71,7 +71,7 @@ class Report:
             yield file
         yield File(CONTENTS, self._contents(names).encode())
 
-    def _collected(self) -> Iterator[File]:
+    def _files(self) -> Iterator[File]:
         # The manifest and the pods come first: their masked values are masked in all other files too.
         job = self._masking.json(self._job.manifest, "job")
         pods = self._read("pods.json", lambda: self._client.pods(self._job.name)) or []
@@ -79,8 +79,8 @@ class Report:
         yield _json("job.json", self._masking.json(job, "job"))
         if pods or not self.unread:
             yield _json("pods.json", masked_pods)
-        yield from self._listed("events.json", lambda: [_event(each) for each in self._events()])
-        yield from self._listed("doctor.json", lambda: [asdict(each) for each in diagnose(self._client, self._job)])
+        yield from self._listed("events.json", lambda: [_event(event) for event in self._events()])
+        yield from self._listed("doctor.json", lambda: [asdict(check) for check in diagnose(self._client, self._job)])
         yield from self._listed("versions.json", self._versions)
         for log in _logs(pods):
             yield from self._log(log)
@@ -89,9 +89,9 @@ class Report:
         return events.read(self._client.api, self._job)
 
     def _listed(self, name: str, read: Callable[[], Any]) -> Iterator[File]:
-        found = self._read(name, read)
-        if found is not None:
-            yield _json(name, self._masking.json(found, name))
+        items = self._read(name, read)
+        if items is not None:
+            yield _json(name, self._masking.json(items, name))
 
     def _read(self, name: str, read: Callable[[], Any]) -> Any:
         try:
@@ -120,18 +120,18 @@ class Report:
             with self._client.api.stream(path, query | {"previous": log.previous or None}) as parts:
                 return b"".join(parts)[-_LOG_BYTES:]
 
-        found = self._read(log.file, read)
-        if found:
-            yield File(log.file, self._masking.text(found.decode(errors="replace"), log.file).encode())
+        content = self._read(log.file, read)
+        if content:
+            yield File(log.file, self._masking.text(content.decode(errors="replace"), log.file).encode())
 
     def _contents(self, names: list[tuple[str, int]]) -> str:
         lines = [f"Report of tfdist {__version__} about job {self._job.name} in namespace {self._job.namespace}.", ""]
-        for title, found in (
+        for title, items in (
             ("Files, with their bytes:", [f"{name} {size}" for name, size in names]),
             ("Masked, as their names hint at a secret; check the logs for others:", self.masked),
             ("Not read:", self.unread),
         ):
-            lines += [title, *(f"  {each}" for each in found or ["none"]), ""]
+            lines += [title, *(f"  {item}" for item in items or ["none"]), ""]
         return "\n".join(lines)
 
 
@@ -145,14 +145,17 @@ def _event(event: events.Event) -> Json:
 
 def _logs(pods: list[Json]) -> list[_Log]:
     """Return the logs of all containers that have started, those that failed first."""
-    found = []
+    logs = []
     for pod in pods:
         status = pod["status"]
-        for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-            state, name = each.get("state") or {}, pod["metadata"]["name"]
+        for container_status in (
+            *(status.get("initContainerStatuses") or ()),
+            *(status.get("containerStatuses") or ()),
+        ):
+            state, name = container_status.get("state") or {}, pod["metadata"]["name"]
             has_failed = bool((state.get("terminated") or {}).get("exitCode"))
             if "waiting" not in state:
-                found.append(_Log(name, each["name"], previous=False, has_failed=has_failed))
-            if each.get("restartCount"):
-                found.append(_Log(name, each["name"], previous=True, has_failed=True))
-    return sorted(found, key=lambda log: not log.has_failed)
+                logs.append(_Log(name, container_status["name"], previous=False, has_failed=has_failed))
+            if container_status.get("restartCount"):
+                logs.append(_Log(name, container_status["name"], previous=True, has_failed=True))
+    return sorted(logs, key=lambda log: not log.has_failed)

@@ -66,15 +66,15 @@ def check_rights(api: ApiServer, namespace: str, minor: int) -> Iterator[Check]:
     Raises:
         ClientError: a request failed.
     """
-    known: dict[Right, bool] = {}
+    results: dict[Right, bool] = {}
     denied: dict[str, list[Right]] = {}
     for commands, rights in NEEDED.items():
         for right in rights:
             if right.verb == "create" and right.resource.startswith("pods/") and minor < _UPGRADE_NEEDS_CREATE:
                 continue
-            if right not in known:
-                known[right] = is_allowed(api, namespace, right)
-            if not known[right]:
+            if right not in results:
+                results[right] = is_allowed(api, namespace, right)
+            if not results[right]:
                 denied.setdefault(commands, []).append(right)
     if not denied:
         yield ok(SUBJECT, f"every command is allowed in namespace {namespace}")

@@ -31,7 +31,7 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
     KIND: ("job", jobs_path),
     SWEEP_KIND: ("sweep", sweeps_path),
 }
-"""Name in messages, and path by namespace, of what is created."""
+"""Name in messages, and path by namespace, of the kinds that are created."""
 
 
 def generated_name(prefix: str) -> str:
@@ -58,8 +58,8 @@ class Submission:
         """Return the same objects, those without a namespace in this one."""
         place = {"namespace": namespace}
         job, *others = [
-            each | {"metadata": place | each["metadata"]}
-            for each in (self.job, *self.config_maps, *([self.code] if self.code else []))
+            manifest | {"metadata": place | manifest["metadata"]}
+            for manifest in (self.job, *self.config_maps, *([self.code] if self.code else []))
         ]
         return Submission(job, tuple(others[: len(self.config_maps)]), others[-1] if self.code else None)
 
@@ -85,13 +85,13 @@ def prepare(
         metadata.setdefault("namespace", namespace)
     job = job | {"metadata": metadata}
     place = {"namespace": metadata["namespace"]} if metadata.get("namespace") else {}
-    needed = tuple(_in_namespace(each, place) for each in config_maps)
+    required_maps = tuple(_in_namespace(config_map, place) for config_map in config_maps)
     if archive is None:
-        return Submission(job, needed)
+        return Submission(job, required_maps)
     if not metadata.get("name"):
         raise Invalid("metadata.name: a job with a folder of code needs a name; set name or generateName")
     code = _code({"name": f"{metadata['name']}-code-{archive.digest}"} | place, archive)
-    return Submission(_with_source(job, code["metadata"]["name"]), needed, code)
+    return Submission(_with_source(job, code["metadata"]["name"]), required_maps, code)
 
 
 def prepare_changed(
@@ -136,13 +136,13 @@ def create(api: ApiServer, submission: Submission, *, dry_run: bool = False) -> 
         ClientError: a request failed.
     """
     with postponed_interrupt() as interrupted:
-        made = _Creation(api, dry_run=dry_run)
+        creation = _Creation(api, dry_run=dry_run)
         try:
-            return made.run(submission, interrupted)
+            return creation.run(submission, interrupted)
         except BaseException as error:
-            left = made.undo()
-            if left and isinstance(error, ClientError):
-                raise type(error)(f"{error}; these remain, delete them: {', '.join(left)}") from None
+            remaining = creation.undo()
+            if remaining and isinstance(error, ClientError):
+                raise type(error)(f"{error}; these remain, delete them: {', '.join(remaining)}") from None
             raise
 
 
@@ -158,8 +158,8 @@ class _Creation:
     def run(self, submission: Submission, interrupted: Callable[[], None]) -> Json:
         """Create all objects and return the stored job; `interrupted` raises KeyboardInterrupt after Ctrl-C."""
         code = submission.code
-        for each in (*submission.config_maps, *([code] if code else [])):
-            self._config_map(each)
+        for manifest in (*submission.config_maps, *([code] if code else [])):
+            self._config_map(manifest)
             interrupted()
         job = self._job(submission.job, code)
         interrupted()
@@ -169,16 +169,16 @@ class _Creation:
         return job
 
     def undo(self) -> list[str]:
-        """Delete what was created, the newest first; return the objects that remain."""
-        left = []
+        """Delete the created objects, the newest first; return the objects that remain."""
+        remaining = []
         for path, stored in reversed(self._made):
             try:
                 self._api.delete(path, uid=stored["metadata"]["uid"])
             except NotFound:
                 continue
             except ClientError:
-                left.append(f"{stored['kind'].lower()}/{stored['metadata']['name']}")
-        return left
+                remaining.append(f"{stored['kind'].lower()}/{stored['metadata']['name']}")
+        return remaining
 
     def _create(self, path: str, manifest: Json) -> Json:
         stored = self._api.request("POST", path, manifest, query=self._query)
@@ -192,8 +192,8 @@ class _Creation:
             self._create(path, manifest)
         except AlreadyExists:
             name = manifest["metadata"]["name"]
-            stored = self._api.request("GET", f"{path}/{quote(name, safe='')}")
-            if any((stored.get(part) or {}) != (manifest.get(part) or {}) for part in _CONTENT):
+            existing = self._api.request("GET", f"{path}/{quote(name, safe='')}")
+            if any((existing.get(part) or {}) != (manifest.get(part) or {}) for part in _CONTENT):
                 raise AlreadyExists(
                     f'configmaps "{name}" already exists with another content: rename it, or apply yours by kubectl'
                 ) from None
@@ -209,27 +209,27 @@ class _Creation:
             raise AlreadyExists(f"{text}: choose another name, or delete that {kind} first") from None
         except (NoCluster, Unavailable):
             # The answer is lost: the API server may have stored the job.
-            stored = self._stored(f"{path}/{quote(manifest['metadata'].get('name', ''), safe='')}", code)
-            if stored is None:
+            existing = self._stored(f"{path}/{quote(manifest['metadata'].get('name', ''), safe='')}", code)
+            if existing is None:
                 raise
-            return stored
+            return existing
 
     def _stored(self, path: str, code: Json | None) -> Json | None:
-        """Return the job, if it exists and only this creation can have made it."""
-        made = {each["metadata"]["name"]: each["metadata"]["creationTimestamp"] for _, each in self._made}
-        created = made.get(code["metadata"]["name"]) if code else None
+        """Return the job, if it exists and this creation must have made it."""
+        timestamps = {item["metadata"]["name"]: item["metadata"]["creationTimestamp"] for _, item in self._made}
+        created = timestamps.get(code["metadata"]["name"]) if code else None
         if code is None or created is None:
             return None
         try:
-            stored = self._api.request("GET", path)
+            existing = self._api.request("GET", path)
         except ClientError:
             return None
-        source = ((stored.get("spec") or {}).get("training") or {}).get("source") or {}
-        older = stored["metadata"]["creationTimestamp"] < created
+        source = ((existing.get("spec") or {}).get("training") or {}).get("source") or {}
+        older = existing["metadata"]["creationTimestamp"] < created
         if older or (source.get("archive") or {}).get("name") != code["metadata"]["name"]:
             return None
-        self._made.append((path, {"kind": KIND} | stored))
-        return stored
+        self._made.append((path, {"kind": KIND} | existing))
+        return existing
 
     def _own(self, code: Json, job: Json) -> None:
         """Make the job the owner of its code, which is then deleted with it."""

@@ -44,8 +44,8 @@ class Sweep(StoredObject):
     @property
     def condition(self) -> SweepCondition | None:
         """The condition that explains the phase."""
-        true = (each for each in self.status.conditions or () if each.status == "True")
-        return next((each for each in true if str(each.type) == str(self.phase)), None)
+        true = (item for item in self.status.conditions or () if item.status == "True")
+        return next((item for item in true if str(item.type) == str(self.phase)), None)
 
     @property
     def message(self) -> str:
@@ -57,8 +57,8 @@ class Sweep(StoredObject):
         """Exit code of a finished sweep: 0 if it succeeded, 124 if it exceeded its deadline, otherwise 1."""
         if self.phase is SweepPhase.SUCCEEDED:
             return 0
-        late = self.condition is not None and self.condition.reason == SweepReason.ACTIVE_DEADLINE_EXCEEDED
-        return outcome.DEADLINE_EXCEEDED if late else _FAILED
+        exceeded_deadline = self.condition is not None and self.condition.reason == SweepReason.ACTIVE_DEADLINE_EXCEEDED
+        return outcome.DEADLINE_EXCEEDED if exceeded_deadline else _FAILED
 
     @property
     def metric(self) -> str:
@@ -78,21 +78,21 @@ class Sweep(StoredObject):
         Args:
             best_first: the best first, then those without a value, then those that failed; otherwise by number.
         """
-        checkpoints = {each.trial: each.checkpoint for each in self.status.best or ()}
+        checkpoints = {best.trial: best.checkpoint for best in self.status.best or ()}
         trials = [
             Trial(
-                number=each.trial,
-                job=trial_name(self.name, each.trial),
-                phase=each.phase,
-                parameters=each.parameters,
-                value=each.value,
-                step=each.step,
-                reason=each.reason or "",
-                checkpoint=checkpoints.get(each.trial),
-                gpu_seconds=each.gpu_seconds,
-                cpu_seconds=each.cpu_seconds,
+                number=result.trial,
+                job=trial_name(self.name, result.trial),
+                phase=result.phase,
+                parameters=result.parameters,
+                value=result.value,
+                step=result.step,
+                reason=result.reason or "",
+                checkpoint=checkpoints.get(result.trial),
+                gpu_seconds=result.gpu_seconds,
+                cpu_seconds=result.cpu_seconds,
             )
-            for each in self.status.results or ()
+            for result in self.status.results or ()
         ]
         return sorted(trials, key=lambda t: _merit(t, maximizes=self.maximizes) if best_first else t.number)
 

@@ -84,8 +84,8 @@ class Sweeps:
             ClientError: the request failed.
         """
         path = sweeps_path(None if all_namespaces else self.namespace)
-        found = [Sweep(each) for each in self._client.api.items(path, {"labelSelector": selector})]
-        return sorted(found, key=lambda sweep: (sweep.namespace, sweep.name))
+        sweeps = [Sweep(manifest) for manifest in self._client.api.items(path, {"labelSelector": selector})]
+        return sorted(sweeps, key=lambda sweep: (sweep.namespace, sweep.name))
 
     def watch(self, name: str, *, seconds: float | None = None) -> Iterator[Sweep]:
         """Yield a sweep, and again after each change, through cut connections and restarts of the API server.
@@ -136,8 +136,8 @@ class Sweeps:
         Raises:
             ClientError: the request failed.
         """
-        found = self._client.api.request("GET", sweeps_path(self.namespace), query={"limit": 500})["items"]
-        return suggest(name, (sweep["metadata"]["name"] for sweep in found))
+        items = self._client.api.request("GET", sweeps_path(self.namespace), query={"limit": 500})["items"]
+        return suggest(name, (sweep["metadata"]["name"] for sweep in items))
 
     def handle(self, sweep: Sweep) -> "SweepHandle":
         """Return the handle of a sweep that has been read."""

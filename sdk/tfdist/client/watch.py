@@ -37,8 +37,8 @@ class Patience:
 
     def is_over(self) -> bool:
         """Return whether the server has been away for too long; called after each failed request."""
-        before, self._at = self._at, time.monotonic()
-        self._left -= min(self._at - before, _LONGEST_ATTEMPT)
+        previous, self._at = self._at, time.monotonic()
+        self._left -= min(self._at - previous, _LONGEST_ATTEMPT)
         return self._left <= 0
 
 
@@ -72,14 +72,14 @@ def watch_object(api: ApiServer, path: str, name: str, *, seconds: float | None 
 
 
 def _changes(api: ApiServer, path: str, name: str, stored: Json, deadline: float) -> Iterator[Json]:
-    """Yield an object after each change since it was read, until the stream ends, for whatever reason."""
-    left = min(deadline - time.monotonic(), _WATCH_SECONDS)
+    """Yield an object after each change since it was read, until the stream ends for any reason."""
+    remaining = min(deadline - time.monotonic(), _WATCH_SECONDS)
     query: dict[str, Any] = {
         "watch": True,
         "fieldSelector": f"metadata.name={name}",
         "resourceVersion": stored["metadata"]["resourceVersion"],
         "allowWatchBookmarks": True,
-        "timeoutSeconds": max(1, round(left)),
+        "timeoutSeconds": max(1, round(remaining)),
     }
     try:
         with api.stream(path, query) as parts:
@@ -122,33 +122,33 @@ def watch_collection(api: ApiServer, path: str, name: str | None = None) -> Iter
         ClientError: the first request failed, or a later one while the API server answers.
     """
     selector = {"fieldSelector": f"metadata.name={name}"} if name else {}
-    known, version = _listed(api, path, selector)
+    objects, version = _list(api, path, selector)
     while True:
-        yield list(known.values())
+        yield list(objects.values())
         query = {"watch": True, "resourceVersion": version, "timeoutSeconds": _WATCH_SECONDS, **selector}
         with contextlib.suppress(NoCluster, Unavailable), api.stream(path, query) as parts:
             for event in notifications(parts):
                 if event["type"] == "ERROR":  # the version has expired
                     break
-                _apply(known, event)
-                yield list(known.values())
+                _apply(objects, event)
+                yield list(objects.values())
         time.sleep(FIRST_PAUSE)
-        known, version = patiently(lambda: _listed(api, path, selector))
+        objects, version = patiently(lambda: _list(api, path, selector))
 
 
-def _listed(api: ApiServer, path: str, selector: Json) -> tuple[dict[str, Json], str]:
+def _list(api: ApiServer, path: str, selector: Json) -> tuple[dict[str, Json], str]:
     """Return the objects of a list by UID, and the version of the list."""
     answer = api.request("GET", path, query=selector)
-    return {each["metadata"]["uid"]: each for each in answer["items"]}, answer["metadata"]["resourceVersion"]
+    return {item["metadata"]["uid"]: item for item in answer["items"]}, answer["metadata"]["resourceVersion"]
 
 
-def _apply(known: dict[str, Json], event: Json) -> None:
+def _apply(objects: dict[str, Json], event: Json) -> None:
     """Change objects by UID as a notification of a watch reports."""
     uid = event["object"]["metadata"]["uid"]
     if event["type"] == "DELETED":
-        known.pop(uid, None)
+        objects.pop(uid, None)
     else:
-        known[uid] = event["object"]
+        objects[uid] = event["object"]
 
 
 def notifications(parts: Iterator[bytes]) -> Iterator[Json]:

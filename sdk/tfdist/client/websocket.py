@@ -31,7 +31,7 @@ def open_exec(api: ApiServer, path: str, query: Pairs) -> Any:
     Raises:
         ClientError: the API server rejects it, or does not answer.
     """
-    url, headers = _signed(api, path, query)
+    url, headers = _signed_request(api, path, query)
     try:
         return _exec_connection(api.connection.configuration, url, headers, False, binary=True)
     except CONNECTION_ERRORS as error:
@@ -44,21 +44,25 @@ def open_port(api: ApiServer, path: str, port: int) -> Any:
     Raises:
         ClientError: the API server rejects it, or does not answer.
     """
-    url, headers = _signed(api, path, [("ports", str(port))])
+    url, headers = _signed_request(api, path, [("ports", str(port))])
     try:
         return _plain_connection(api.connection.configuration, url, headers)
     except CONNECTION_ERRORS as error:
         raise _client_error(api, path, error) from None
 
 
-def _signed(api: ApiServer, path: str, query: Pairs) -> tuple[str, dict[str, str]]:
+def _signed_request(api: ApiServer, path: str, query: Pairs) -> tuple[str, dict[str, str]]:
     url, headers = api.signed(path)
     return _url(f"{url}?{urlencode(query)}"), headers
 
 
 def _client_error(api: ApiServer, path: str, error: Exception) -> errors.ClientError:
     if isinstance(error, WebSocketBadStatusException):
-        found = api.error(error.status_code, error.resp_body or b"", path)
+        api_error = api.error(error.status_code, error.resp_body or b"", path)
         # 404 without the name of an object is the answer of a kubelet
-        return errors.NotFound("the pod has ended, or was deleted") if isinstance(found, errors.NotInstalled) else found
+        return (
+            errors.NotFound("the pod has ended, or was deleted")
+            if isinstance(api_error, errors.NotInstalled)
+            else api_error
+        )
     return errors.NoCluster(f"{api.connection} does not answer: {' '.join(str(error).split()) or type(error).__name__}")

@@ -58,46 +58,46 @@ def convert_experiment(manifest: Mapping[str, Any]) -> Conversion:
     return Conversion({"apiVersion": SWEEP_API_VERSION, "kind": SWEEP_KIND, "metadata": metadata, "spec": spec}, notes)
 
 
-def _objective(given: Objective, add_note: AddNote) -> Json:
-    if given.type not in _GOALS:
-        raise CannotConvert([FieldError("spec.objective.type", f"{given.type!r} is not one of maximize, minimize")])
-    goal, strategy = _GOALS[given.type]
+def _objective(objective: Objective, add_note: AddNote) -> Json:
+    if objective.type not in _GOALS:
+        raise CannotConvert([FieldError("spec.objective.type", f"{objective.type!r} is not one of maximize, minimize")])
+    goal, strategy = _GOALS[objective.type]
     add_note("spec.objective.objectiveMetricName", _METRIC)
-    if given.additional_metric_names:
+    if objective.additional_metric_names:
         text = "dropped: the status of each job has all metrics that it reports"
         add_note("spec.objective.additionalMetricNames", text)
-    for index, each in enumerate(given.metric_strategies):
-        if each.name == given.objective_metric_name and each.value != strategy:
+    for index, each in enumerate(objective.metric_strategies):
+        if each.name == objective.objective_metric_name and each.value != strategy:
             text = f"{each.value} becomes {strategy}: the best value of a trial counts"
             add_note(f"spec.objective.metricStrategies[{index}]", text)
-    made: Json = {"metric": given.objective_metric_name, "goal": goal}
-    return made if given.goal is None else made | {"targetValue": given.goal}
+    result: Json = {"metric": objective.objective_metric_name, "goal": goal}
+    return result if objective.goal is None else result | {"targetValue": objective.goal}
 
 
 def _search(experiment: Experiment, add_note: AddNote) -> Json:
     spec = experiment.spec
     names = trial_values.parameter_names(spec.parameters)
-    made = search.parameters(spec.parameters, names, trial_values.variables(names), add_note)
+    parameters = search.parameters(spec.parameters, names, trial_values.variables(names), add_note)
     return (
-        {"parameters": made}
-        | search.search(spec, made, add_note)
+        {"parameters": parameters}
+        | search.search(spec, parameters, add_note)
         | search.early_stopping(spec.early_stopping, add_note)
     )
 
 
 def _limits(experiment: Experiment, add_note: AddNote) -> Json:
     spec = experiment.spec
-    made: Json = {}
+    limits: Json = {}
     if spec.max_failed_trial_count is None:
         add_note("spec.maxFailedTrialCount", "an Experiment without it tolerates any number; a sweep tolerates 3")
     else:
-        made["maxFailedTrials"] = spec.max_failed_trial_count
+        limits["maxFailedTrials"] = spec.max_failed_trial_count
     if spec.trial_template.retain:
-        return made | {"cleanTrials": "None"}
+        return limits | {"cleanTrials": "None"}
     add_note(
         "spec.trialTemplate.retain", "false becomes cleanTrials: AllButBest, which keeps the job of the best trial"
     )
-    return made | {"cleanTrials": "AllButBest"}
+    return limits | {"cleanTrials": "AllButBest"}
 
 
 def _job(experiment: Experiment, metadata: Json, add_note: AddNote) -> Json:
@@ -110,15 +110,15 @@ def _job(experiment: Experiment, metadata: Json, add_note: AddNote) -> Json:
     names = trial_values.parameter_names(experiment.spec.parameters)
     variables = trial_values.variables(names)
     trial_spec = trial_values.with_variables(template.trial_spec, template.trial_parameters, variables)
-    used = trial_values.used(template.trial_spec, template.trial_parameters)
+    references = trial_values.used(template.trial_spec, template.trial_parameters)
     for index, parameter in enumerate(experiment.spec.parameters):
-        if parameter.name not in used:
+        if parameter.name not in references:
             text = f"no placeholder of the TFJob refers to it; the program reads {variables[parameter.name]}"
             add_note(f"spec.parameters[{index}]", text)
     try:
         conversion = convert(trial_spec | {"metadata": {"name": metadata.get("name") or "trial"}})
     except CannotConvert as error:
-        problems = [FieldError(f"{SPEC_PATH}.{each.path}", each.message) for each in error.problems]
+        problems = [FieldError(f"{SPEC_PATH}.{problem.path}", problem.message) for problem in error.problems]
         raise CannotConvert(problems) from None
     for note in conversion.notes:
         add_note(f"{SPEC_PATH}.{note.path}", note.message)
@@ -132,5 +132,5 @@ def _without_own_policies(spec: Json, add_note: AddNote) -> Json:
     for name, text in _JOBS_OWN.items():
         if policy.pop(name, None) is not None:
             add_note(f"{SPEC_PATH}.spec.runPolicy.{name}", text)
-    made = spec | {"runPolicy": policy}
-    return {name: value for name, value in made.items() if value != {} or name != "runPolicy"}
+    result = spec | {"runPolicy": policy}
+    return {name: value for name, value in result.items() if value != {} or name != "runPolicy"}

@@ -48,8 +48,8 @@ def failure_policy(replicas: Mapping[Role, Replicas], *, dynamic: bool, add_note
     for restart in Restart:
         alike = [r for r in ruled if r.restart is restart]
         if alike:
-            who = f" ({', '.join(r.key for r in alike)})" if len(alike) > 1 else ""
-            add_note(f"{alike[0].path}.restartPolicy", f"{restart}{who}: {_MEANING[restart]}")
+            keys = f" ({', '.join(r.key for r in alike)})" if len(alike) > 1 else ""
+            add_note(f"{alike[0].path}.restartPolicy", f"{restart}{keys}: {_MEANING[restart]}")
     rules = [
         *_rule(ruled, Restart.NEVER, {"operator": "NotIn", "values": [0]}, len(replicas)),
         *_rule(ruled, Restart.EXIT_CODE, {"operator": "In", "values": list(PERMANENT_CODES)}, len(replicas)),
@@ -76,15 +76,13 @@ def backoff_limit(
         add_note: adds a note to the result.
     """
     path = "spec.runPolicy.backoffLimit"
-    restarting = dynamic or any(r.restart is not Restart.NEVER for r in replicas.values())
+    restarts = dynamic or any(r.restart is not Restart.NEVER for r in replicas.values())
     if given is None:
-        if not restarting:
+        if not restarts:
             return None
         add_note(path, f"a TFJob without it has no limit, so the maximum of {MAX_BACKOFF_LIMIT} is written")
         return MAX_BACKOFF_LIMIT
     limit = min(max(given, 0), MAX_BACKOFF_LIMIT)
-    changed = "" if limit == given else f"{given} became {limit}, the nearest valid value; "
-    add_note(
-        path, f"{changed}counts attempts since the last new checkpoint, not restarts of containers in running pods"
-    )
+    change = "" if limit == given else f"{given} became {limit}, the nearest valid value; "
+    add_note(path, f"{change}counts attempts since the last new checkpoint, not restarts of containers in running pods")
     return limit

@@ -21,29 +21,29 @@ _ASSUMED: Final = (
 
 
 def gang_scheduler(
-    given: SchedulingPolicy, replicas: Iterable[Replicas], gang_size: int, add_note: AddNote
+    policy: SchedulingPolicy, replicas: Iterable[Replicas], gang_size: int, add_note: AddNote
 ) -> str | None:
     """Return `scheduling.gang`; None for the default, `Auto`.
 
     A TFJob's policy does not name the scheduler: a flag of the training-operator does.
 
     Args:
-        given: the TFJob's scheduling policy.
+        policy: the TFJob's scheduling policy.
         replicas: its replicas.
         gang_size: number of replicas that train.
         add_note: adds a note to the result.
     """
-    named = {name for r in replicas if (name := r.template["spec"].get("schedulerName"))}
-    if named:
-        systems = {_SYSTEMS.get(name) for name in named}
+    schedulers = {name for r in replicas if (name := r.template["spec"].get("schedulerName"))}
+    if schedulers:
+        systems = {_SYSTEMS.get(name) for name in schedulers}
         return systems.pop() if len(systems) == 1 else None
-    if not _asks_for_gang(given, gang_size):
+    if not _asks_for_gang(policy, gang_size):
         return None
     add_note("spec.runPolicy.schedulingPolicy", _ASSUMED)
     return "Volcano"
 
 
-def _asks_for_gang(given: SchedulingPolicy, gang_size: int) -> bool:
+def _asks_for_gang(policy: SchedulingPolicy, gang_size: int) -> bool:
     """Return whether a policy asks for more than a priority: a gang that is larger than the job has no effect."""
-    size, limit = given.min_available or 0, given.schedule_timeout_seconds or 0
-    return bool(given.queue or given.min_resources or 0 < size <= gang_size or limit > 0)
+    size, limit = policy.min_available or 0, policy.schedule_timeout_seconds or 0
+    return bool(policy.queue or policy.min_resources or 0 < size <= gang_size or limit > 0)

@@ -19,14 +19,14 @@ _LISTS: Final = ("env", "volumeMounts", "volumes")
 def hoist(roles: Sequence[Json]) -> tuple[Json, list[Json]]:
     """Return the fields of the job, and the remaining fields of each of `roles`, in the same order."""
     job: Json = {}
-    left = [dict(role) for role in roles]
+    remaining_roles = [dict(role) for role in roles]
     for name in _REPLACED:
-        _hoist_most_common(name, job, left)
-    _hoist_equal(_EQUAL, job, left)
+        _hoist_most_common(name, job, remaining_roles)
+    _hoist_equal(_EQUAL, job, remaining_roles)
     for name in _LISTS:
-        _hoist_beginning(name, job, left)
-    _hoist_template(job, left)
-    return job, left
+        _hoist_beginning(name, job, remaining_roles)
+    _hoist_template(job, remaining_roles)
+    return job, remaining_roles
 
 
 def _hoist_most_common(name: str, job: Json, roles: list[Json]) -> None:
@@ -57,9 +57,9 @@ def _hoist_beginning(name: str, job: Json, roles: list[Json]) -> None:
         return
     job[name] = common
     for role in roles:
-        rest = role.pop(name)[len(common) :]
-        if rest:
-            role[name] = rest
+        remainder = role.pop(name)[len(common) :]
+        if remainder:
+            role[name] = remainder
 
 
 def _all_equal(items: Sequence[Any]) -> bool:
@@ -73,8 +73,8 @@ def _hoist_template(job: Json, roles: list[Json]) -> None:
     for name in ("labels", "annotations"):
         found, rests = _hoist_entries([m.get(name, {}) for m in metas])
         common_meta |= {name: found} if found else {}
-        for meta, rest in zip(metas, rests, strict=True):
-            meta[name] = rest
+        for meta, remainder in zip(metas, rests, strict=True):
+            meta[name] = remainder
     common_spec, specs = _hoist_pod([t.get("spec", {}) for t in templates])
     _put(job, common_meta, common_spec)
     for role, meta, spec in zip(roles, metas, specs, strict=True):
@@ -89,19 +89,19 @@ def _put(fields: Json, metadata: Json, spec: Json) -> None:
 
 def _hoist_pod(specs: list[Json]) -> tuple[Json, list[Json]]:
     """Hoist from pods: containers by name, a common prefix of `initContainers`, and other fields that are equal."""
-    left = [dict(spec) for spec in specs]
-    containers = [{c["name"]: c for c in spec.pop("containers", ())} for spec in left]
+    remaining_specs = [dict(spec) for spec in specs]
+    containers = [{c["name"]: c for c in spec.pop("containers", ())} for spec in remaining_specs]
     common: Json = {}
-    _hoist_beginning("initContainers", common, left)
-    equal, left = _hoist_entries(left)
+    _hoist_beginning("initContainers", common, remaining_specs)
+    equal, remaining_specs = _hoist_entries(remaining_specs)
     common |= equal
     mains = [{k: v for k, v in c.pop(MAIN_CONTAINER, {}).items() if k != "name"} for c in containers]
     common_main, mains = _hoist_entries(mains)
     common_others, others = _hoist_entries(containers)
     _put_containers(common, common_main, common_others)
-    for spec, main, other in zip(left, mains, others, strict=True):
+    for spec, main, other in zip(remaining_specs, mains, others, strict=True):
         _put_containers(spec, main, other)
-    return common, left
+    return common, remaining_specs
 
 
 def _put_containers(spec: Json, main: Json, others: Json) -> None:

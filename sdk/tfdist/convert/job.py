@@ -37,13 +37,17 @@ def convert(manifest: Mapping[str, Any]) -> Conversion:
         notes.append(Note(path, message))
 
     job, raw = read(manifest, add_note)
-    made = {"apiVersion": API_VERSION, "kind": KIND, "metadata": kept_metadata(job.metadata, raw["metadata"], add_note)}
+    result = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": kept_metadata(job.metadata, raw["metadata"], add_note),
+    }
     replicas = {r.role: r for r in replica_types(job, raw, add_note)}
     spec = _spec(job, replicas, add_note)
     note_platform(list(replicas.values()), add_note, in_gang="gang" in spec.get("scheduling", {}))
     note_legacy_names(job.metadata.name, replicas.values(), add_note)
     note_port_name(replicas.values(), add_note)
-    return Conversion(made | {"spec": spec}, notes)
+    return Conversion(result | {"spec": spec}, notes)
 
 
 def kept_metadata(metadata: Meta, raw: Json, add_note: AddNote) -> Json:
@@ -62,16 +66,18 @@ def kept_metadata(metadata: Meta, raw: Json, add_note: AddNote) -> Json:
     for name in _OTHERS_METADATA:
         if raw.get(name):
             add_note(f"metadata.{name}", "dropped: it refers to objects that do not know the new job")
-    kept: Json = {name: raw[name] for name in _KEPT_METADATA if name in raw}
-    kept["annotations"] = {k: v for k, v in kept.get("annotations", {}).items() if k != _LAST_APPLIED}
-    return {name: value for name, value in kept.items() if value}
+    metadata_fields: Json = {name: raw[name] for name in _KEPT_METADATA if name in raw}
+    metadata_fields["annotations"] = {
+        k: v for k, v in metadata_fields.get("annotations", {}).items() if k != _LAST_APPLIED
+    }
+    return {name: value for name, value in metadata_fields.items() if value}
 
 
 def _spec(job: TFJob, replicas: dict[Role, Replicas], add_note: AddNote) -> Json:
-    chosen = strategy(replicas, add_note)
+    strategy_name = strategy(replicas, add_note)
     shared, own = hoist([role_fields(r, add_note) for r in replicas.values()])
     roles = {str(r.role): _count(r) | fields for r, fields in zip(replicas.values(), own, strict=True)}
-    head: Json = {} if chosen == DEFAULT else {"strategy": chosen}
+    head: Json = {} if strategy_name == DEFAULT else {"strategy": strategy_name}
     return head | shared | roles | _policies(job, replicas, add_note)
 
 
@@ -90,7 +96,7 @@ def _policies(job: TFJob, replicas: dict[Role, Replicas], add_note: AddNote) -> 
     limit = backoff_limit(spec.run_policy.backoff_limit, replicas, dynamic=dynamic, add_note=add_note)
     size = _gang_size(replicas)
     gang = gang_scheduler(spec.run_policy.scheduling_policy, replicas.values(), size, add_note)
-    made = {
+    result = {
         "runPolicy": policies.run_policy(spec.run_policy, limit, add_note),
         "successPolicy": policies.success_policy(
             spec.success_policy, has_chief=Role.CHIEF in replicas, add_note=add_note
@@ -100,4 +106,4 @@ def _policies(job: TFJob, replicas: dict[Role, Replicas], add_note: AddNote) -> 
     }
     if dynamic:
         policies.note_dynamic_workers(add_note)
-    return {name: value for name, value in made.items() if value}
+    return {name: value for name, value in result.items() if value}

@@ -35,7 +35,7 @@ class Algorithm(_KatibModel):
     @property
     def settings(self) -> dict[str, str]:
         """The settings by name."""
-        return {each.name: each.value for each in self.algorithm_settings}
+        return {setting.name: setting.value for setting in self.algorithm_settings}
 
 
 class MetricStrategy(_KatibModel):
@@ -118,7 +118,7 @@ def read(manifest: Mapping[str, Any]) -> tuple[Experiment, Json]:
     try:
         return Experiment.model_validate(raw), raw
     except ValidationError as error:
-        problems: list[FieldError] = [field_error(each, Experiment) for each in error.errors()]
+        problems: list[FieldError] = [field_error(error_detail, Experiment) for error_detail in error.errors()]
         raise CannotConvert(problems) from None
 
 

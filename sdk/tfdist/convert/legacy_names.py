@@ -18,8 +18,8 @@ def note_legacy_names(job_name: str, replicas: Iterable[Replicas], add_note: Add
     old = re.compile(rf"{address}|training\.kubeflow\.org/|tf-?replica|tf-job-name|^kubeflow\.org$", re.IGNORECASE)
     for r in replicas:
         for location, text in texts(r.template, ("template",)):
-            if found := old.search(text):
-                add_note(f"{r.path}.{join_path(location)}", _message(found.group(), job_name))
+            if match := old.search(text):
+                add_note(f"{r.path}.{join_path(location)}", _message(match.group(), job_name))
                 return
 
 
@@ -33,9 +33,9 @@ def note_port_name(replicas: Iterable[Replicas], add_note: AddNote) -> None:
                 return
 
 
-def _message(found: str, job_name: str) -> str:
+def _message(name: str, job_name: str) -> str:
     job = job_name or "<job>"
     return (
-        f"contains {found!r}, which no longer exists: replicas have addresses worker-0.{job}, ps-0.{job} and so on, "
+        f"contains {name!r}, which no longer exists: replicas have addresses worker-0.{job}, ps-0.{job} and so on, "
         "pods have the labels tfdist.dev/job, tfdist.dev/role and tfdist.dev/index; correct it here and elsewhere"
     )

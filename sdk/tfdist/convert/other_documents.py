@@ -1,4 +1,4 @@
-"""Finds what documents other than TFJobs rely on that a TFDistJob does not have.
+"""Finds references to features of TFJobs, in other documents, that a TFDistJob does not have.
 
 They remain as they are: selectors by labels of the training-operator, names of its Services and of its port, TFJobs
 inside of other objects, and references to the resource.
@@ -75,17 +75,17 @@ def notes_on_other(document: Mapping[str, Any], jobs: PodLabels) -> list[Note]:
         document: the manifest.
         jobs: the TFJobs that are converted together with it.
     """
-    found: dict[str, Location] = {}
+    locations: dict[str, Location] = {}
     notes = [Note(join_path(location), message) for location, message in _findings(document, (), jobs)]
     if any(note.message == _EMBEDDED for note in notes):
-        found = {key: location for location, key in texts(document) if key == "startingDeadlineSeconds"}
-    notes += [Note(join_path(location), _SCHEDULE) for location in found.values()]
-    notes += _closed(document, jobs)
+        locations = {key: location for location, key in texts(document) if key == "startingDeadlineSeconds"}
+    notes += [Note(join_path(location), _SCHEDULE) for location in locations.values()]
+    notes += _closed_services(document, jobs)
     first = next((note for note in notes if note.message == _REFERS), None)
     return [note for note in notes if note.message != _REFERS or note is first]
 
 
-def _closed(document: Mapping[str, Any], jobs: PodLabels) -> Iterator[Note]:
+def _closed_services(document: Mapping[str, Any], jobs: PodLabels) -> Iterator[Note]:
     """Yield a note on a Service or PodMonitor that selects pods by the template's own labels: it finds closed ports."""
     spec = document.get("spec")
     selector = spec.get("selector") if isinstance(spec, dict) and document.get("kind") in _CONNECTING else None
@@ -93,7 +93,7 @@ def _closed(document: Mapping[str, Any], jobs: PodLabels) -> Iterator[Note]:
     if not isinstance(labels, dict) or not labels:
         return
     for name, templates in jobs.items():
-        if any(labels.items() <= own.items() for own in templates):
+        if any(labels.items() <= pod_labels.items() for pod_labels in templates):
             yield Note("spec.selector", f"selects pods of {name}, {_CLOSED}")
 
 
@@ -145,14 +145,14 @@ def _is_legacy(name: str, values: list[Any], jobs: Collection[str]) -> bool:
     """Return whether a label is one of the training-operator."""
     if _LABEL_IN_TEXT.fullmatch(name):
         return True
-    known = set(jobs) if name == "job-name" else _OLD_VALUES.get(name, set())
-    return any(isinstance(value, str) and value in known for value in values)
+    legacy_values = set(jobs) if name == "job-name" else _OLD_VALUES.get(name, set())
+    return any(isinstance(value, str) and value in legacy_values for value in values)
 
 
 def _message_on_labels(names: list[str]) -> str:
     new = dict.fromkeys(_replacement(name) for name in names)
-    what = f"has the label {names[0]}" if len(names) == 1 else f"has the labels {', '.join(names)}"
-    return f"no pod of a TFDistJob {what}; select {' and '.join(new)} instead"
+    predicate = f"has the label {names[0]}" if len(names) == 1 else f"has the labels {', '.join(names)}"
+    return f"no pod of a TFDistJob {predicate}; select {' and '.join(new)} instead"
 
 
 def _replacement(label: str) -> str:

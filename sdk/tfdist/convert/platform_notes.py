@@ -1,4 +1,4 @@
-"""Notes on what TFDist gives pods, or takes from them, without a field of the TFJob that shows it.
+"""Notes on settings that TFDist adds to pods, or removes from them, without a field of the TFJob.
 
 Each note is written once for a job, at the first field that it concerns, and only if a field does.
 """
@@ -64,14 +64,14 @@ def note_platform(replicas: Sequence[Replicas], add_note: AddNote, *, in_gang: b
     gang = _group if in_gang else _gang
     first: Sequence[Callable[[Replicas], Iterator[_Found]]] = (gang, _host_network, _no_token, _temporary_files)
     for find in first:
-        for found in (found for r in replicas for found in find(r)):
-            add_note(*found)
+        for finding in (finding for r in replicas for finding in find(r)):
+            add_note(*finding)
             break
-    closed: dict[str, tuple[str, str]] = {}
+    closed_ports: dict[str, tuple[str, str]] = {}
     for number, place in (port for r in replicas for port in _closed_ports(r)):
-        closed.setdefault(number, place)
-    if closed:
-        add_note(*_closed_ports_note(closed))
+        closed_ports.setdefault(number, place)
+    if closed_ports:
+        add_note(*_closed_ports_note(closed_ports))
 
 
 def _gang(replicas: Replicas) -> Iterator[_Found]:
@@ -100,8 +100,8 @@ def _host_network(replicas: Replicas) -> Iterator[_Found]:
 
 def _no_token(replicas: Replicas) -> Iterator[_Found]:
     spec = replicas.template["spec"]
-    decided = ("serviceAccountName", "serviceAccount", "automountServiceAccountToken")
-    if all(spec.get(name) in {None, ""} for name in decided):
+    fields = ("serviceAccountName", "serviceAccount", "automountServiceAccountToken")
+    if all(spec.get(name) in {None, ""} for name in fields):
         yield _Found(f"{replicas.path}.template.spec", _NO_ACCOUNT)
 
 
@@ -109,10 +109,10 @@ def _temporary_files(replicas: Replicas) -> Iterator[_Found]:
     """Yield a file below `/tmp` that the container `tensorflow` mentions and none of its volumes provides."""
     containers = replicas.template["spec"]["containers"]
     place, main = next((i, c) for i, c in enumerate(containers) if c.get("name") == MAIN_CONTAINER)
-    mounted = [mount["mountPath"].rstrip("/") for mount in main.get("volumeMounts", ())]
+    mount_paths = [mount["mountPath"].rstrip("/") for mount in main.get("volumeMounts", ())]
     for location, text in texts({k: v for k, v in main.items() if k not in {"image", "volumeMounts"}}):
         for file in _TEMPORARY_FILE.findall(text):
-            if not any(f"{file}/".startswith(f"{path}/") for path in mounted):
+            if not any(f"{file}/".startswith(f"{path}/") for path in mount_paths):
                 path = join_path(("template", "spec", "containers", place, *location))
                 message = f"{file}: TFDist mounts an emptyDir at /tmp, which hides files of the image there; if the "
                 yield _Found(f"{replicas.path}.{path}", f"{message}image has it, move it to another folder")
@@ -141,9 +141,9 @@ def _is_tensorflow(container: Json, port: Json) -> bool:
     )
 
 
-def _closed_ports_note(closed: dict[str, tuple[str, str]]) -> _Found:
-    path, _ = next(iter(closed.values()))
-    listed = ", ".join(f"{number} ({name})" if name else number for number, (_, name) in closed.items())
-    what = f"port {listed} is" if len(closed) == 1 else f"ports {listed} are"
-    text = f"{what} closed to pods outside of the job by its NetworkPolicy, also to Prometheus; to open them, write "
+def _closed_ports_note(ports: dict[str, tuple[str, str]]) -> _Found:
+    path, _ = next(iter(ports.values()))
+    numbers = ", ".join(f"{number} ({name})" if name else number for number, (_, name) in ports.items())
+    subject = f"port {numbers} is" if len(ports) == 1 else f"ports {numbers} are"
+    text = f"{subject} closed to pods outside of the job by its NetworkPolicy, also to Prometheus; to open them, write "
     return _Found(path, f"{text}spec.networkPolicyIngress, or networkPolicy: Disabled")

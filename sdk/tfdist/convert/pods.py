@@ -56,8 +56,8 @@ def role_fields(replicas: Replicas, add_note: AddNote) -> Json:
     _rename_account(spec)
     fields = _short_forms(main, CONTAINER_SHORT_FORMS) | _short_forms(spec, POD_SHORT_FORMS)
     spec["containers"] = [{"name": MAIN_CONTAINER} | main, *spec["containers"]]
-    rest = {"metadata": _metadata(template.get("metadata", {}), path, add_note), "spec": _without_empty(spec)}
-    return fields | {"template": _without_empty(rest)}
+    remaining = {"metadata": _metadata(template.get("metadata", {}), path, add_note), "spec": _without_empty(spec)}
+    return fields | {"template": _without_empty(remaining)}
 
 
 def _take_main(spec: Json) -> Json:
@@ -70,16 +70,16 @@ def _take_main(spec: Json) -> Json:
 def _drop_own_variables(main: Json, path: str, add_note: AddNote) -> None:
     """Drop variables that TFDist generates, and all but the last of duplicates: in a pod the last one takes effect."""
     last = {v["name"]: i for i, v in enumerate(main.get("env", ()))}
-    kept = []
+    remaining = []
     for i, variable in enumerate(main.pop("env", ())):
         if variable["name"] in _OWN_VARIABLES:
             add_note(f"{path}.env[{i}]", f"dropped: {variable['name']} is generated for each replica")
         elif last[variable["name"]] != i:
             add_note(f"{path}.env[{i}]", f"dropped: {variable['name']} is set again below, which takes effect")
         else:
-            kept.append(variable)
-    if kept:
-        main["env"] = kept
+            remaining.append(variable)
+    if remaining:
+        main["env"] = remaining
 
 
 def _name_port(main: Json) -> None:
@@ -108,9 +108,9 @@ def _drop_resize_policies(spec: Json, path: str, add_note: AddNote) -> None:
             if container.get("restartPolicy") == "Always":
                 continue
             policies = container.get("resizePolicy", [])
-            kept = [policy for policy in policies if policy.get("restartPolicy") != _RESTART_CONTAINER]
-            if kept != policies:
-                container["resizePolicy"] = kept
+            remaining = [policy for policy in policies if policy.get("restartPolicy") != _RESTART_CONTAINER]
+            if remaining != policies:
+                container["resizePolicy"] = remaining
                 text = (
                     f"dropped {_RESTART_CONTAINER}: pods have restartPolicy Never; a resized container does not restart"
                 )
@@ -126,15 +126,15 @@ def _rename_account(spec: Json) -> None:
 
 def _short_forms(part: Json, names: tuple[str, ...]) -> Json:
     """Remove those of the fields `names` from `part` that are valid as a short form, and return them."""
-    taken = {}
+    fields = {}
     for name in names:
         if name not in part:
             continue
         if part[name] in ({}, []):
             part.pop(name)
         elif _is_short_form(name, part[name]):
-            taken[name] = part.pop(name)
-    return taken
+            fields[name] = part.pop(name)
+    return fields
 
 
 def _is_short_form(name: str, value: Any) -> bool:
@@ -145,13 +145,13 @@ def _is_short_form(name: str, value: Any) -> bool:
     return True
 
 
-def _metadata(given: Json, path: str, add_note: AddNote) -> Json:
+def _metadata(metadata: Json, path: str, add_note: AddNote) -> Json:
     """Return labels and annotations, the only metadata of a template that TFDist sets on pods."""
-    kept = ("labels", "annotations")
-    for name in given:
-        if name not in (*kept, "creationTimestamp"):
+    supported = ("labels", "annotations")
+    for name in metadata:
+        if name not in (*supported, "creationTimestamp"):
             add_note(f"{path}.metadata.{name}", "dropped: pods get only labels and annotations from a template")
-    return {name: given[name] for name in kept if given.get(name)}
+    return {name: metadata[name] for name in supported if metadata.get(name)}
 
 
 def _without_empty(part: Json) -> Json:

@@ -14,63 +14,63 @@ _TRAINING_OPERATOR: Final = "kubeflow.org/training-operator"
 _PATH: Final = "spec.runPolicy"
 
 
-def run_policy(given: RunPolicy, limit: int | None, add_note: AddNote) -> Json:
+def run_policy(policy: RunPolicy, limit: int | None, add_note: AddNote) -> Json:
     """Return `runPolicy` with `limit` as its `backoffLimit`.
 
     Raises:
         CannotConvert: `managedBy` names a controller that the training-operator does not know.
     """
-    made: Json = {"suspend": True} if given.suspend else {}
-    active, ttl = given.active_deadline_seconds, given.ttl_seconds_after_finished
+    result: Json = {"suspend": True} if policy.suspend else {}
+    active, ttl = policy.active_deadline_seconds, policy.ttl_seconds_after_finished
     if limit is not None:
-        made["backoffLimit"] = limit
+        result["backoffLimit"] = limit
     if active is not None:
-        made["activeDeadlineSeconds"] = max(active, 1)
-        raised = f"{active} became 1, the minimum; " if active < 1 else ""
-        text = f"{raised}takes effect at once now, not at the next event, and does not count while suspended"
+        result["activeDeadlineSeconds"] = max(active, 1)
+        change = f"{active} became 1, the minimum; " if active < 1 else ""
+        text = f"{change}takes effect at once now, not at the next event, and does not count while suspended"
         add_note(f"{_PATH}.activeDeadlineSeconds", text)
-    made["cleanPodPolicy"] = _clean_pod_policy(given.clean_pod_policy, add_note)
+    result["cleanPodPolicy"] = _clean_pod_policy(policy.clean_pod_policy, add_note)
     if ttl is not None:
-        made["ttlSecondsAfterFinished"] = max(ttl, 0)
+        result["ttlSecondsAfterFinished"] = max(ttl, 0)
         if ttl < 0:
             add_note(f"{_PATH}.ttlSecondsAfterFinished", f"{ttl} became 0: the job is deleted at once")
-    return made | _managed_by(given.managed_by, add_note)
+    return result | _managed_by(policy.managed_by, add_note)
 
 
-def _clean_pod_policy(given: str | None, add_note: AddNote) -> str:
+def _clean_pod_policy(value: str | None, add_note: AddNote) -> str:
     path = f"{_PATH}.cleanPodPolicy"
-    if given is None:
+    if value is None:
         add_note(path, "None, the default of a TFJob, is written, because TFDist's default is Running")
         return "None"
-    if given not in {"All", "Running", "None"}:
-        add_note(path, f"{given!r} is unknown, which a TFJob treats as All; All is written")
+    if value not in {"All", "Running", "None"}:
+        add_note(path, f"{value!r} is unknown, which a TFJob treats as All; All is written")
         return "All"
-    return given
+    return value
 
 
-def _managed_by(given: str | None, add_note: AddNote) -> Json:
+def _managed_by(value: str | None, add_note: AddNote) -> Json:
     path = f"{_PATH}.managedBy"
-    if given is None:
+    if value is None:
         return {}
-    if given == _TRAINING_OPERATOR:
+    if value == _TRAINING_OPERATOR:
         add_note(path, "dropped: a TFDistJob without managedBy is managed by TFDist")
         return {}
-    if given != MULTIKUEUE:
-        raise CannotConvert([FieldError(path, f"{given!r} is not one of {_TRAINING_OPERATOR}, {MULTIKUEUE}")])
+    if value != MULTIKUEUE:
+        raise CannotConvert([FieldError(path, f"{value!r} is not one of {_TRAINING_OPERATOR}, {MULTIKUEUE}")])
     add_note(path, "kept: TFDist leaves the job to that controller, which must support TFDistJobs")
-    return {"managedBy": given}
+    return {"managedBy": value}
 
 
-def success_policy(given: str, *, has_chief: bool, add_note: AddNote) -> str | None:
+def success_policy(value: str, *, has_chief: bool, add_note: AddNote) -> str | None:
     """Return `successPolicy`, or None for the default: the success of the chief, or without one that of worker 0."""
     path = "spec.successPolicy"
-    if given == "AllWorkers" and has_chief:
+    if value == "AllWorkers" and has_chief:
         add_note(path, "dropped: a TFJob with a chief ignores it; write successPolicy: AllWorkers to wait for all")
         return None
-    if given not in {"", "AllWorkers"}:
-        add_note(path, f"{given!r} is unknown, which a TFJob treats as the default; dropped")
+    if value not in {"", "AllWorkers"}:
+        add_note(path, f"{value!r} is unknown, which a TFJob treats as the default; dropped")
         return None
-    return given or None
+    return value or None
 
 
 def note_dynamic_workers(add_note: AddNote) -> None:
@@ -79,46 +79,46 @@ def note_dynamic_workers(add_note: AddNote) -> None:
     add_note("spec.enableDynamicWorker", text)
 
 
-def scheduling(given: SchedulingPolicy, gang: str | None, gang_size: int, add_note: AddNote) -> Json:
+def scheduling(policy: SchedulingPolicy, gang: str | None, gang_size: int, add_note: AddNote) -> Json:
     """Return `scheduling`.
 
     Args:
-        given: the TFJob's scheduling policy.
+        policy: the TFJob's scheduling policy.
         gang: `scheduling.gang`; None for the default.
         gang_size: number of replicas that train.
         add_note: adds a note to the result.
     """
     path = f"{_PATH}.schedulingPolicy"
-    if given.queue and gang != "Volcano":
+    if policy.queue and gang != "Volcano":
         add_note(f"{path}.queue", "dropped: the scheduler that the pods name has no queues; the job is not queued")
-    if given.min_resources:
+    if policy.min_resources:
         add_note(f"{path}.minResources", "dropped: the scheduler sees the resource requests of the pods")
-    made = {
+    result = {
         "gang": gang,
-        "queue": given.queue if gang == "Volcano" else None,
-        "priorityClassName": given.priority_class,
-        "minAvailable": _min_available(given.min_available, gang_size, add_note),
-        "timeoutSeconds": _timeout_seconds(given.schedule_timeout_seconds, add_note),
+        "queue": policy.queue if gang == "Volcano" else None,
+        "priorityClassName": policy.priority_class,
+        "minAvailable": _min_available(policy.min_available, gang_size, add_note),
+        "timeoutSeconds": _timeout_seconds(policy.schedule_timeout_seconds, add_note),
     }
-    return {name: value for name, value in made.items() if value}
+    return {name: value for name, value in result.items() if value}
 
 
-def _min_available(given: int | None, gang_size: int, add_note: AddNote) -> int | None:
+def _min_available(value: int | None, gang_size: int, add_note: AddNote) -> int | None:
     """Return `minAvailable`; None for the default, all replicas that train."""
-    if given is None or given == gang_size:
+    if value is None or value == gang_size:
         return None
     path = f"{_PATH}.schedulingPolicy.minAvailable"
-    if given > gang_size:
-        add_note(path, f"dropped: {given} is more than the {gang_size} replicas that train, which is the default")
+    if value > gang_size:
+        add_note(path, f"dropped: {value} is more than the {gang_size} replicas that train, which is the default")
         return None
-    if given < 1:
+    if value < 1:
         add_note(path, "dropped: it is at least 1")
         return None
-    return given
+    return value
 
 
-def _timeout_seconds(given: int | None, add_note: AddNote) -> int | None:
-    if given is not None and given < 1:
+def _timeout_seconds(value: int | None, add_note: AddNote) -> int | None:
+    if value is not None and value < 1:
         add_note(f"{_PATH}.schedulingPolicy.scheduleTimeoutSeconds", "dropped: it is at least 1")
         return None
-    return given
+    return value

@@ -54,18 +54,18 @@ def replica_types(job: TFJob, raw: Json, add_note: AddNote) -> list[Replicas]:
         CannotConvert: the training-operator, or TensorFlow, rejects the replicas; with every reason.
     """
     specs = job.spec.tf_replica_specs
-    problems = [*_together(specs), *(p for key, spec in specs.items() for p in _alone(key, spec))]
+    problems = [*_combined_problems(specs), *(p for key, spec in specs.items() for p in _replica_problems(key, spec))]
     if problems:
         raise CannotConvert(problems)
-    found = [_replicas(key, spec, raw["spec"]["tfReplicaSpecs"][key], add_note) for key, spec in specs.items()]
-    running = [r for r in found if r.count]
-    if not {r.role for r in running} & {Role.CHIEF, Role.WORKER}:
+    replicas = [_replicas(key, spec, raw["spec"]["tfReplicaSpecs"][key], add_note) for key, spec in specs.items()]
+    nonempty = [r for r in replicas if r.count]
+    if not {r.role for r in nonempty} & {Role.CHIEF, Role.WORKER}:
         raise CannotConvert([FieldError(_PATH, "a Chief or Worker is required: only their success completes a job")])
     order = list(Role)
-    return sorted(running, key=lambda r: order.index(r.role))
+    return sorted(nonempty, key=lambda r: order.index(r.role))
 
 
-def _together(specs: dict[str, ReplicaSpec]) -> Iterator[FieldError]:
+def _combined_problems(specs: dict[str, ReplicaSpec]) -> Iterator[FieldError]:
     """Yield the problems of the replica types as a whole."""
     if not specs:
         yield FieldError(_PATH, "no replica type; give at least a Worker")
@@ -77,7 +77,7 @@ def _together(specs: dict[str, ReplicaSpec]) -> Iterator[FieldError]:
         yield FieldError(_PATH, f"{spellings} are the same replica type; keep one of them")
 
 
-def _alone(key: str, spec: ReplicaSpec) -> Iterator[FieldError]:
+def _replica_problems(key: str, spec: ReplicaSpec) -> Iterator[FieldError]:
     """Yield the problems of one replica type."""
     path = f"{_PATH}.{key}"
     role = ROLES.get(key.lower())
@@ -89,8 +89,8 @@ def _alone(key: str, spec: ReplicaSpec) -> Iterator[FieldError]:
         text = f"TensorFlow allows one {key.lower()}, got {spec.replicas}; set it to 1 and make the others workers"
         yield FieldError(f"{path}.replicas", text)
     if spec.restart_policy and spec.restart_policy not in set(Restart):
-        known = ", ".join(Restart)
-        yield FieldError(f"{path}.restartPolicy", f"{spec.restart_policy!r} is not one of {known}")
+        options = ", ".join(Restart)
+        yield FieldError(f"{path}.restartPolicy", f"{spec.restart_policy!r} is not one of {options}")
     yield from _containers(f"{path}.template.spec.containers", spec)
 
 

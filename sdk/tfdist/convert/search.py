@@ -37,12 +37,12 @@ _SCALES: Final = {"logUniform": "Log", "logNormal": "Log"}
 
 
 def parameters(
-    given: list[Parameter], names: Mapping[str, str], variables: Mapping[str, str], add_note: AddNote
+    settings: list[Parameter], names: Mapping[str, str], variables: Mapping[str, str], add_note: AddNote
 ) -> list[Json]:
     """Return the parameters of the sweep, each with its variable.
 
     Args:
-        given: the parameters of the Experiment.
+        settings: the parameters of the Experiment.
         names: the name in the sweep of each.
         variables: the variable of each.
         add_note: adds a note to the result.
@@ -51,27 +51,27 @@ def parameters(
         CannotConvert: values are missing or are no numbers.
     """
     problems: list[FieldError] = []
-    made = []
-    for index, parameter in enumerate(given):
+    result = []
+    for index, parameter in enumerate(settings):
         path = f"spec.parameters[{index}]"
         if names[parameter.name] != parameter.name:
             add_note(f"{path}.name", f"becomes {names[parameter.name]}: a name has only letters, digits and _")
         head = {"name": names[parameter.name], "env": variables[parameter.name]}
         try:
-            made.append(head | _values(parameter, f"{path}.feasibleSpace", add_note))
+            result.append(head | _values(parameter, f"{path}.feasibleSpace", add_note))
         except CannotConvert as error:
             problems += error.problems
     if problems:
         raise CannotConvert(problems)
-    return made
+    return result
 
 
-def search(spec: ExperimentSpec, made: list[Json], add_note: AddNote) -> Json:
+def search(spec: ExperimentSpec, sweep_parameters: list[Json], add_note: AddNote) -> Json:
     """Return `search` and `parallelism` of the sweep.
 
     Args:
         spec: of the Experiment.
-        made: the parameters of the sweep.
+        sweep_parameters: the parameters of the sweep.
         add_note: adds a note to the result.
 
     Raises:
@@ -84,27 +84,27 @@ def search(spec: ExperimentSpec, made: list[Json], add_note: AddNote) -> Json:
     if name in _REPLACED:
         add_note(_ALGORITHM, f"{name} becomes Random: {_REPLACED[name]}")
     fields: Json = {"method": "Grid" if name == _GRID else "Random"}
-    fields |= _trials(spec, made, add_note)
+    fields |= _trials(spec, sweep_parameters, add_note)
     fields |= _seed(spec.algorithm, add_note)
     if spec.parallel_trial_count is None:
         add_note("spec.parallelTrialCount", f"{_KATIBS_PARALLELISM}, the default of Katib, is written")
     return {"search": fields, "parallelism": spec.parallel_trial_count or _KATIBS_PARALLELISM}
 
 
-def early_stopping(given: Algorithm | None, add_note: AddNote) -> Json:
-    """Return `earlyStopping` of the sweep; nothing without a counterpart.
+def early_stopping(settings: Algorithm | None, add_note: AddNote) -> Json:
+    """Return `earlyStopping` of the sweep; empty without a counterpart.
 
     Raises:
         CannotConvert: a setting is no whole number.
     """
-    if given is None:
+    if settings is None:
         return {}
     path = f"{_STOPPING}.algorithmName"
-    if given.algorithm_name != _MEDIAN:
-        add_note(path, f"{given.algorithm_name} is dropped; a sweep has the methods Asha and Median")
+    if settings.algorithm_name != _MEDIAN:
+        add_note(path, f"{settings.algorithm_name} is dropped; a sweep has the methods Asha and Median")
         return {}
-    minimum = _whole(given, "min_trials_required", _MIN_TRIALS)
-    start = _whole(given, "start_step", _START_STEP)
+    minimum = _integer_setting(settings, "min_trials_required", _MIN_TRIALS)
+    start = _integer_setting(settings, "start_step", _START_STEP)
     text = (
         f"becomes Median; start_step counts values that a trial has reported, minSteps counts training steps: write "
         f"the training step of value {start} for minSteps {start}. A stopped trial is suspended, and its result is "
@@ -140,7 +140,7 @@ def _values(parameter: Parameter, path: str, add_note: AddNote) -> Json:
         case "categorical":
             return {"values": list(space.values)}
         case "discrete":
-            return {"values": [number(each, f"{path}.list[{index}]") for index, each in enumerate(space.values)]}
+            return {"values": [number(value, f"{path}.list[{index}]") for index, value in enumerate(space.values)]}
         case "int" | "double":
             return {"range": _range(space, path, add_note, integer=parameter.parameter_type == "int")}
     text = f"{parameter.parameter_type!r} is not one of double, int, discrete, categorical"
@@ -148,36 +148,36 @@ def _values(parameter: Parameter, path: str, add_note: AddNote) -> Json:
 
 
 def _range(space: FeasibleSpace, path: str, add_note: AddNote, *, integer: bool) -> Json:
-    made: Json = {"min": number(space.min, f"{path}.min"), "max": number(space.max, f"{path}.max")}
+    bounds: Json = {"min": number(space.min, f"{path}.min"), "max": number(space.max, f"{path}.max")}
     if space.step:
-        made["step"] = number(space.step, f"{path}.step")
+        bounds["step"] = number(space.step, f"{path}.step")
     elif integer:
-        made["step"] = 1
+        bounds["step"] = 1
     if space.distribution in _NORMAL:
         text = f"{space.distribution} becomes uniform on the scale {_NORMAL[space.distribution]}"
         add_note(f"{path}.distribution", f"{text}; use search.method List for other values")
     if scale := _SCALES.get(space.distribution):
-        made["scale"] = scale
-    return made
+        bounds["scale"] = scale
+    return bounds
 
 
-def _trials(spec: ExperimentSpec, made: list[Json], add_note: AddNote) -> Json:
+def _trials(spec: ExperimentSpec, sweep_parameters: list[Json], add_note: AddNote) -> Json:
     """Return `search.trials`; a grid has at most one for each combination."""
-    path, wanted = "spec.maxTrialCount", spec.max_trial_count
+    path, trials = "spec.maxTrialCount", spec.max_trial_count
     if spec.algorithm.algorithm_name == _GRID:
-        size = _combinations(made)
-        return {} if wanted is None or (size is not None and wanted >= size) else {"trials": wanted}
-    if wanted is None:
+        size = _combinations(sweep_parameters)
+        return {} if trials is None or (size is not None and trials >= size) else {"trials": trials}
+    if trials is None:
         add_note(path, f"an Experiment without it goes on until its goal; {MAX_TRIALS}, the most trials, is written")
-    elif wanted > MAX_TRIALS:
-        add_note(path, f"{wanted} became {MAX_TRIALS}, the most trials of a sweep")
-    return {"trials": MAX_TRIALS if wanted is None else min(wanted, MAX_TRIALS)}
+    elif trials > MAX_TRIALS:
+        add_note(path, f"{trials} became {MAX_TRIALS}, the most trials of a sweep")
+    return {"trials": MAX_TRIALS if trials is None else min(trials, MAX_TRIALS)}
 
 
-def _combinations(made: list[Json]) -> int | None:
+def _combinations(sweep_parameters: list[Json]) -> int | None:
     """Return the size of a grid; None if it has none, which the validation of the result reports."""
     try:
-        return grid_size([SweepParameter.model_validate(each) for each in made])
+        return grid_size([SweepParameter.model_validate(parameter) for parameter in sweep_parameters])
     except (ValueError, ZeroDivisionError):
         return None
 
@@ -193,8 +193,8 @@ def _unused_settings(algorithm: Algorithm) -> Iterator[str]:
     yield from (name for name in algorithm.settings if name != "random_state")
 
 
-def _whole(given: Algorithm, name: str, default: int) -> int:
-    text = given.settings.get(name, str(default))
+def _integer_setting(settings: Algorithm, name: str, default: int) -> int:
+    text = settings.settings.get(name, str(default))
     if not text.isdecimal():
         path = f"{_STOPPING}.algorithmSettings"
         raise CannotConvert([FieldError(path, f"{name}: {text!r} is not a whole number")])

@@ -25,25 +25,25 @@ _TOGETHER: Final = {
 
 def strategy(replicas: Mapping[Role, Replicas], add_note: AddNote) -> str:
     """Return the strategy of a job with these replica types."""
-    chosen = _chosen(replicas)
-    if chosen == CUSTOM:
-        why = (
+    name = _strategy_name(replicas)
+    if name == CUSTOM:
+        reason = (
             "only a chief can coordinate workers and ps" if Role.PS in replicas else "chief and workers differ in GPUs"
         )
-        text = f"strategy Custom: {why}, so TFDist provides the cluster spec and the program does the rest"
+        text = f"strategy Custom: {reason}, so TFDist provides the cluster spec and the program does the rest"
         add_note(_PATH, text)
     if sum(r.count for r in replicas.values() if r.role is not Role.EVALUATOR) > 1:
-        add_note(_PATH, f"strategy {chosen}: {_TOGETHER[chosen]}; a TFJob restarts the failed replica alone")
+        add_note(_PATH, f"strategy {name}: {_TOGETHER[name]}; a TFJob restarts the failed replica alone")
     if Role.EVALUATOR in replicas:
         text = (
             "is no longer in the TF_CONFIG of other replicas, because TensorFlow waits for every member of it; after "
             "training has succeeded the job waits until it ends, at most 600 s (spec.evaluation.deadlineSeconds)"
         )
         add_note(replicas[Role.EVALUATOR].path, text)
-    return chosen
+    return name
 
 
-def _chosen(replicas: Mapping[Role, Replicas]) -> str:
+def _strategy_name(replicas: Mapping[Role, Replicas]) -> str:
     if Role.PS in replicas:
         return PARAMETER_SERVER if {Role.CHIEF, Role.WORKER} <= set(replicas) else CUSTOM
     training = [r for r in replicas.values() if r.role is not Role.EVALUATOR]

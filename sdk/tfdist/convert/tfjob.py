@@ -237,10 +237,10 @@ def _move_old_fields(raw: Json, add_note: AddNote) -> None:
     for name in _ONCE_IN_SPEC:
         if name in spec and isinstance(policy, dict):
             value = spec.pop(name)
-            taken = name not in policy
+            moves = name not in policy
             policy.setdefault(name, value)
-            what = "read as" if taken else "dropped in favour of"
-            add_note(f"spec.{name}", f"deprecated since runPolicy exists; {what} spec.runPolicy.{name}")
+            action = "read as" if moves else "dropped in favour of"
+            add_note(f"spec.{name}", f"deprecated since runPolicy exists; {action} spec.runPolicy.{name}")
 
 
 def _unknown(job: TFJob) -> Iterator[str]:

@@ -27,76 +27,84 @@ _CONTAINER_DEPTH: Final = 7
 
 def parameter_names(parameters: Sequence[Parameter]) -> dict[str, str]:
     """Return the name in the sweep of each parameter: a letter or `_`, then letters, digits and `_`; each once."""
-    made: dict[str, str] = {}
+    result: dict[str, str] = {}
     for parameter in parameters:
         name = _OTHER.sub("_", parameter.name).strip("_") or "parameter"
         name = f"_{name}" if name[0].isdigit() else name
-        while name in made.values():
+        while name in result.values():
             name += "_"
-        made[parameter.name] = name
-    return made
+        result[parameter.name] = name
+    return result
 
 
 def variables(names: Mapping[str, str]) -> dict[str, str]:
     """Return the variable of each parameter: `SWEEP_LEARNING_RATE` for `learningRate`, which no image has already."""
-    made: dict[str, str] = {}
+    result: dict[str, str] = {}
     for parameter, name in names.items():
         variable = f"SWEEP_{_WORD_START.sub('_', name).upper()}"
-        while variable in made.values():
+        while variable in result.values():
             variable += "_"
-        made[parameter] = variable
-    return made
+        result[parameter] = variable
+    return result
 
 
-def with_variables(trial_spec: Json, given: Sequence[TrialParameter], known: Mapping[str, str]) -> Json:
+def with_variables(
+    trial_spec: Json, parameters: Sequence[TrialParameter], variables_by_name: Mapping[str, str]
+) -> Json:
     """Return the TFJob of a trial with references to variables instead of placeholders.
 
     Args:
         trial_spec: the TFJob.
-        given: the names of its placeholders, and the parameters that they refer to.
-        known: the variable of each parameter.
+        parameters: the names of its placeholders, and the parameters that they refer to.
+        variables_by_name: the variable of each parameter.
 
     Raises:
         CannotConvert: a placeholder has no parameter, or is at a place where Kubernetes expands no variable.
     """
-    found = {each.name: known[each.reference] for each in given if each.reference in known}
-    problems = [*_unknown_references(given, known), *_wrong_places(trial_spec, found)]
+    substitutions = {
+        parameter.name: variables_by_name[parameter.reference]
+        for parameter in parameters
+        if parameter.reference in variables_by_name
+    }
+    problems = [*_unknown_references(parameters, variables_by_name), *_wrong_places(trial_spec, substitutions)]
     if problems:
         raise CannotConvert(problems)
-    replaced: Json = _replaced(trial_spec, found)
-    return replaced
+    result: Json = _substitute(trial_spec, substitutions)
+    return result
 
 
-def used(trial_spec: Json, given: Sequence[TrialParameter]) -> frozenset[str]:
+def used(trial_spec: Json, parameters: Sequence[TrialParameter]) -> frozenset[str]:
     """Return the parameters that the TFJob has placeholders of."""
     names = {name for _, text in texts(trial_spec) for name in _PLACEHOLDER.findall(text)}
-    return frozenset(each.reference for each in given if each.name in names)
+    return frozenset(parameter.reference for parameter in parameters if parameter.name in names)
 
 
-def _replaced(value: Any, found: Mapping[str, str]) -> Any:
+def _substitute(value: Any, substitutions: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        return _PLACEHOLDER.sub(lambda match: f"$({found[match[1]]})", value)
+        return _PLACEHOLDER.sub(lambda match: f"$({substitutions[match[1]]})", value)
     if isinstance(value, list):
-        return [_replaced(each, found) for each in value]
+        return [_substitute(item, substitutions) for item in value]
     if isinstance(value, dict):
-        return {key: _replaced(each, found) for key, each in value.items()}
+        return {key: _substitute(item, substitutions) for key, item in value.items()}
     return value
 
 
-def _unknown_references(given: Sequence[TrialParameter], known: Mapping[str, str]) -> Iterator[FieldError]:
-    for index, each in enumerate(given):
+def _unknown_references(
+    parameters: Sequence[TrialParameter], variables_by_name: Mapping[str, str]
+) -> Iterator[FieldError]:
+    for index, parameter in enumerate(parameters):
         path = f"spec.trialTemplate.trialParameters[{index}].reference"
-        if each.reference.startswith(_REFERENCE_TO_TRIAL):
+        if parameter.reference.startswith(_REFERENCE_TO_TRIAL):
             text = (
                 "refers to the metadata of the trial, which a sweep has no variable of: a replica has "
                 "TFDIST_TRIAL, the number of its trial; remove the parameter, or use $(TFDIST_TRIAL)"
             )
             yield FieldError(path, text)
-        elif each.reference not in known:
-            yield FieldError(path, f"there is no parameter {each.reference!r} in spec.parameters")
+        elif parameter.reference not in variables_by_name:
+            yield FieldError(path, f"there is no parameter {parameter.reference!r} in spec.parameters")
 
 
-def _wrong_places(trial_spec: Json, found: Mapping[str, str]) -> Iterator[FieldError]:
+def _wrong_places(trial_spec: Json, substitutions: Mapping[str, str]) -> Iterator[FieldError]:
     mains = _main_containers(trial_spec)
     for location, text in texts(trial_spec):
         names = _PLACEHOLDER.findall(text)
@@ -108,7 +116,7 @@ def _wrong_places(trial_spec: Json, found: Mapping[str, str]) -> Iterator[FieldE
                 "as field: worker.replicas"
             )
             yield FieldError(path, advice)
-        elif missing := [name for name in names if name not in found]:
+        elif missing := [name for name in names if name not in substitutions]:
             yield FieldError(path, f"spec.trialTemplate.trialParameters has no {missing[0]!r} with a known parameter")
 
 

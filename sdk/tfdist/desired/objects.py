@@ -20,7 +20,7 @@ from tfdist.render.tensorboard import tensorboard
 from tfdist.render.workload import GROUP, VERSIONS, workload
 
 _REMOVED_POD_GROUPS: Final = 10
-"""PodGroups of so many earlier attempts are removed: those of the attempts before are."""
+"""PodGroups of this many earlier attempts are deleted: those of older attempts are deleted already."""
 
 
 class ObjectName(NamedTuple):
@@ -60,8 +60,8 @@ def network_objects(
     The Service does not select an address generation before that has pods, or one `creates` them now: terminating
     pods of the generation before resolve each other's addresses while they save.
     """
-    needed = creates or any(p.generation == str(generation) and not p.ended for p in pods)
-    return _network(job, generation, installation) if needed else ()
+    is_needed = creates or any(p.generation == str(generation) and not p.ended for p in pods)
+    return _network(job, generation, installation) if is_needed else ()
 
 
 def _network(job: TFDistJob, generation: int, installation: Installation) -> tuple[Manifest, ...]:
@@ -78,12 +78,12 @@ def tensorboard_objects(job: TFDistJob, installation: Installation) -> tuple[Man
 def obsolete_pod_groups(
     job: str, records: Mapping[GangName, GangStatus], needed: Collection[Manifest]
 ) -> Iterator[ObjectName]:
-    """Yield the PodGroups of a job, given by its name, but the `needed` ones: an attempt may have another scheduler."""
-    kept = {ObjectName(kind_of(made), made["metadata"]["name"]) for made in needed}
+    """Yield the PodGroups of a job, except the `needed` ones: an attempt may have another scheduler."""
+    required = {ObjectName(kind_of(group), group["metadata"]["name"]) for group in needed}
     for gang, record in records.items():
         for attempt in range(max(0, record.last_full_restart - _REMOVED_POD_GROUPS), record.last_full_restart + 1):
-            found = (ObjectName(kind, names.pod_group(job, gang, attempt)) for kind in POD_GROUPS.values())
-            yield from (name for name in found if name not in kept)
+            candidates = (ObjectName(kind, names.pod_group(job, gang, attempt)) for kind in POD_GROUPS.values())
+            yield from (name for name in candidates if name not in required)
 
 
 def obsolete_objects(job: TFDistJob) -> Iterator[ObjectName]:

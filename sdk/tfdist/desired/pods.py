@@ -64,7 +64,7 @@ def missing_pods(
         placements: what the admission of the job adds to the pods of a role.
     """
     record, generation = state.record, address_generation(records)
-    excluded = tuple(dict.fromkeys(node for known in records.values() for node in known.excluded_nodes))
+    excluded = tuple(dict.fromkeys(node for other_record in records.values() for node in other_record.excluded_nodes))
     renderer = PodRenderer(job, state.gang, installation, record, placements)
     return (renderer.pod(m, Attempt(record.attempt_of(m.name), generation, excluded)) for m in members)
 
@@ -72,7 +72,7 @@ def missing_pods(
 def ownership_patches(
     job: TFDistJob, pods: Iterable[PodSummary], stale: Iterable[PodSummary], generation: int
 ) -> Iterator[Patch]:
-    """Yield patches by which orphans are adopted, and a replica that was replaced alone loses its address."""
+    """Yield patches that adopt orphans, and that remove the address of a replica that was replaced alone."""
     reference = {"metadata": {"ownerReferences": [owner_reference(job)]}}
     superseded = {p.name for p in stale}
     for pod in pods:
@@ -90,15 +90,15 @@ def sidecar_patches(pods: Iterable[PodSummary], deleted: Sequence[str]) -> Itera
 
 
 def checkpoint_patch(leader: PodSummary | None, checkpoint: CheckpointStatus | None) -> Iterator[Patch]:
-    """Yield the patch by which the leader's pod has the time of the last checkpoint; at most one a minute of training.
+    """Yield the patch that sets the time of the last checkpoint on the leader's pod; at most one a minute of training.
 
-    A scheduler that has to preempt a job loses least by that with the newest checkpoint (kueue issue 477).
+    A scheduler that must preempt a job loses least work with the job of the newest checkpoint (kueue issue 477).
     """
     time = as_rfc3339((checkpoint.time if checkpoint else None) or "")
     if leader is None or leader.state is not PodState.RUNNING or leader.deleting or not time:
         return
-    known = leader.checkpoint_at
-    if not known or (parse_time(time) - parse_time(known)).total_seconds() >= _CHECKPOINT_SECONDS:
+    previous = leader.checkpoint_at
+    if not previous or (parse_time(time) - parse_time(previous)).total_seconds() >= _CHECKPOINT_SECONDS:
         yield Patch(leader.name, {"metadata": {"annotations": {names.CHECKPOINT_ANNOTATION: time}}})
 
 

@@ -49,7 +49,7 @@ class MessagesOnly:
 
 def main(folder: Path) -> int:
     """Run the job of a directory and return its exit code."""
-    given = json.loads((folder / JOB).read_text(encoding="utf-8"))
+    content = json.loads((folder / JOB).read_text(encoding="utf-8"))
     console = MessagesOnly()
     try:
         directory = RunDirectory(folder)
@@ -58,7 +58,7 @@ def main(folder: Path) -> int:
         return 2
     ports = FreePorts()
     try:
-        return _run(given, directory, ports, console)
+        return _run(content, directory, ports, console)
     except CannotRunHere as error:
         console.message(str(error))
         status = invalid_status(str(error))
@@ -69,9 +69,9 @@ def main(folder: Path) -> int:
         directory.close()
 
 
-def _run(given: Mapping[str, Any], directory: RunDirectory, ports: FreePorts, console: MessagesOnly) -> int:
-    job = validation.parse(given["job"])
-    config_maps = {each["metadata"]["name"]: each for each in given["configMaps"]}
+def _run(content: Mapping[str, Any], directory: RunDirectory, ports: FreePorts, console: MessagesOnly) -> int:
+    job = validation.parse(content["job"])
+    config_maps = {manifest["metadata"]["name"]: manifest for manifest in content["configMaps"]}
     machine = this_machine()
     local = LocalJob(job, Sources(directory.path, {}, config_maps), machine, ports.take)
     directory.prepare(local.folders.values(), [*local.replicas, *([FETCH] if local.fetch else [])])

@@ -51,12 +51,12 @@ def with_commands(job: TFDistJob, entry_point: Sequence[str], *, launcher: bool)
         if str(role) in fields:
             continue
         container = main_container(role_template(job, role))
-        own = _own_command(job, container, entry_point)
-        if not own:
+        own_command = _own_command(job, container, entry_point)
+        if not own_command:
             advice = "give the job a command, or name one here: --command 'python train.py'"
             message = f"the program is the entry point of {container['image']}, which cannot be seen here: {advice}"
             problems[FieldError("spec.image", message)] = None
-        options, command = _split_launcher([*own, *container.get("args", ())])
+        options, command = _split_launcher([*own_command, *container.get("args", ())])
         prefix = [LAUNCHER, *options, "--"] if launcher else []
         fields[str(role)] = _with_command(job, role, [*prefix, *command])
     return job.model_copy(update={"spec": job.spec.model_copy(update=fields)}), list(problems)
@@ -64,27 +64,29 @@ def with_commands(job: TFDistJob, entry_point: Sequence[str], *, launcher: bool)
 
 def _own_command(job: TFDistJob, container: dict[str, list[str]], entry_point: Sequence[str]) -> Sequence[str]:
     """Return the command before `args`; with `training` a custom image has the trainer's default command."""
-    given = container.get("command") or entry_point
-    bundled = "image" not in container or job.spec.training is not None
-    return given or (DEFAULT_COMMAND if bundled else ())
+    command = container.get("command") or entry_point
+    has_entry_point = "image" not in container or job.spec.training is not None
+    return command or (DEFAULT_COMMAND if has_entry_point else ())
 
 
 def _with_command(job: TFDistJob, role: Role, command: Sequence[str]) -> PodFields:
     """Return the role's fields with a command in the template, which takes precedence over all other fields."""
-    own = job.spec.fields_of(role) or _FIELDS[role].model_construct(replicas=job.spec.replicas(role))
-    given = own.template.model_dump(mode="json", by_alias=True, exclude_none=True) if own.template else {}
+    role_fields = job.spec.fields_of(role) or _FIELDS[role].model_construct(replicas=job.spec.replicas(role))
+    own_template = (
+        role_fields.template.model_dump(mode="json", by_alias=True, exclude_none=True) if role_fields.template else {}
+    )
     container = {"name": MAIN_CONTAINER, "command": list(command), "args": []}
-    template = merge(given, {"spec": {"containers": [container]}}, "PodTemplateSpec")
-    return own.model_copy(update={"template": PodTemplate.model_validate(template)})
+    template = merge(own_template, {"spec": {"containers": [container]}}, "PodTemplateSpec")
+    return role_fields.model_copy(update={"template": PodTemplate.model_validate(template)})
 
 
 def _split_launcher(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """Return the launcher's options, empty for a command without it, and the command that it runs."""
     if command and PurePath(command[0]).name == LAUNCHER:
-        rest = command[1:]
+        arguments = command[1:]
     elif list(command[1:3]) == ["-m", _MODULE]:
-        rest = command[3:]
+        arguments = command[3:]
     else:
         return (), command
-    options, rest = (rest[:1], rest[1:]) if rest[:1] == [_COLD] else ((), rest)
-    return options, rest[1:] if rest[:1] == ["--"] else rest
+    options, arguments = (arguments[:1], arguments[1:]) if arguments[:1] == [_COLD] else ((), arguments)
+    return options, arguments[1:] if arguments[:1] == ["--"] else arguments

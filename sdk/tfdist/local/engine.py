@@ -1,4 +1,4 @@
-"""Runs a job to its end: plans with the controller's own planner, and executes the plans on this machine.
+"""Runs a job to its end: plans with the planner of the controller, and executes the plans on this machine.
 
 Restarts, deadlines, evaluation, suspension, conditions and the end of the job are those of a cluster, because the same
 code decides about them (`tfdist.planner`). Each turn makes a `JobView` from the processes and reports, and executes the
@@ -91,32 +91,32 @@ class Engine:
         """Plan, and execute the plan; after a change the next turn follows at once, as after an event of a watch."""
         now = datetime.now(UTC)
         view = JobView(self._stored, self._runtime, self._pods.summaries(), log_of=self._log_of)
-        todo = plan(view, now, self._installation)
-        self._runtime.completed, self._runtime.failure_seen_at = todo.completed, todo.failure_seen_at
-        changed = self._pods.remove_ended()
-        if todo.status is not None:
-            self._stored = replace(self._stored, status=read_status(todo.status))
-            self._directory.write_status(todo.status)
-        for event in todo.events:
+        next_plan = plan(view, now, self._installation)
+        self._runtime.completed, self._runtime.failure_seen_at = next_plan.completed, next_plan.failure_seen_at
+        has_changed = self._pods.remove_ended()
+        if next_plan.status is not None:
+            self._stored = replace(self._stored, status=read_status(next_plan.status))
+            self._directory.write_status(next_plan.status)
+        for event in next_plan.events:
             self._report(event)
-        for manifest in todo.creates:
+        for manifest in next_plan.creates:
             self._pods.create(manifest, now)
-        for name in todo.deletes:
+        for name in next_plan.deletes:
             self._pods.delete(name, now)
         if self._pods.start():
             self._silence.on_output(time.monotonic())
-            changed = True
-        if todo.probes:
-            self._runtime.probe_result = probe(todo, self._pods.running())
+            has_changed = True
+        if next_plan.probes:
+            self._runtime.probe_result = probe(next_plan, self._pods.running())
         self._follow_logs()
-        if changed or todo.status is not None or todo.creates or todo.deletes or todo.probes:
+        if has_changed or next_plan.status is not None or next_plan.creates or next_plan.deletes or next_plan.probes:
             self._turn_at = float("-inf")
         else:
-            wait = todo.requeue_after_seconds
+            wait = next_plan.requeue_after_seconds
             self._turn_at = float("inf") if wait is None else time.monotonic() + wait
 
     def _observe(self) -> None:
-        """Observe logs, ended processes and reports; what has changed makes a turn due."""
+        """Observe logs, ended processes and reports; a change makes the next turn due."""
         codes = self._processes.ended()
         for name, tail in self._tails.items():
             lines = list(tail.lines(last=name in codes))
@@ -147,8 +147,8 @@ class Engine:
         seconds = self._silence.due(time.monotonic())
         if seconds is not None and self._processes.running:
             ports = {name: self._ports.get(name) for name in self._processes.running}
-            listening = listening_ports()
-            unreachable = [name for name, port in ports.items() if port is not None and port not in listening]
+            open_ports = listening_ports()
+            unreachable = [name for name, port in ports.items() if port is not None and port not in open_ports]
             self._console.message(silence_message(seconds, list(ports), unreachable))
 
     def _follow_logs(self) -> None:
@@ -160,14 +160,14 @@ class Engine:
         """Suspend the job at the first signal, kill its replicas at the second."""
         if self._interrupts.count == self._handled_interrupts:
             return
-        running, first = self._processes.running, not self._handled_interrupts
+        processes, is_first = self._processes.running, not self._handled_interrupts
         self._handled_interrupts = self._interrupts.count
-        if first:
-            self._stored, self._turn_at = _suspended(self._stored), float("-inf")
+        if is_first:
+            self._stored, self._turn_at = _with_suspend(self._stored), float("-inf")
         if self._interrupts.count > 1:
-            self._processes.kill(running)
-        elif running:
-            self._console.message(stopping_text(running, self._grace_seconds, self._interrupts.name))
+            self._processes.kill(processes)
+        elif processes:
+            self._console.message(stopping_text(processes, self._grace_seconds, self._interrupts.name))
 
     def _report(self, event: Event) -> None:
         if event.reason not in _IN_THE_LAST_LINE:
@@ -181,11 +181,11 @@ class Engine:
 def stopping_text(names: Sequence[str], grace_seconds: float, signal_name: str) -> str:
     """Return the message about the replicas that a first signal stops."""
     they, them = ("it", "it") if len(names) == 1 else ("they", "them")
-    saving = f"{they} may save for {grace_seconds:.0f} s"
-    return f"stopping {', '.join(names)}: {saving}; a second {signal_name} kills {them}"
+    advice = f"{they} may save for {grace_seconds:.0f} s"
+    return f"stopping {', '.join(names)}: {advice}; a second {signal_name} kills {them}"
 
 
-def _suspended(stored: StoredJob) -> StoredJob:
+def _with_suspend(stored: StoredJob) -> StoredJob:
     """Return the job after a user has set `runPolicy.suspend`."""
     assert stored.job is not None, "a local run has a valid job"  # noqa: S101  `LocalJob` guarantees it
     policy = stored.job.spec.run_policy.model_copy(update={"suspend": True})

@@ -49,17 +49,17 @@ def container_env(container: Mapping[str, Any], sources: EnvSources) -> tuple[di
 def expand(text: str, values: Mapping[str, str]) -> str:
     """Return `text` with `$(NAME)` replaced by its value; unknown names stay, and `$$(NAME)` becomes `$(NAME)`."""
 
-    def replaced(found: re.Match[str]) -> str:
-        return "$" if found[1] == "$" else values.get(found[2], found[0])
+    def replaced(match: re.Match[str]) -> str:
+        return "$" if match[1] == "$" else values.get(match[2], match[0])
 
     return _REFERENCE.sub(replaced, text)
 
 
 def _env_from(source: Mapping[str, Any], sources: EnvSources, problems: list[FieldError]) -> Iterator[tuple[str, str]]:
     reference = source.get("configMapRef") or source.get("secretRef") or {}
-    found = sources.config_maps.get(reference.get("name", "")) if "configMapRef" in source else None
-    if found is not None:
-        for key, content in contents(found).items():
+    config_map = sources.config_maps.get(reference.get("name", "")) if "configMapRef" in source else None
+    if config_map is not None:
+        for key, content in contents(config_map).items():
             yield source.get("prefix", "") + key, content.decode(errors="replace")
     elif not reference.get("optional"):
         kind, advice = "ConfigMap", "put it into the same file"
@@ -75,8 +75,8 @@ def _add(
     if kind == "fieldRef":
         value = _field(reference["fieldPath"], sources)
     elif kind == "configMapKeyRef":
-        held = contents(sources.config_maps.get(reference["name"], {})).get(reference["key"])
-        value = None if held is None else held.decode(errors="replace")
+        key_value = contents(sources.config_maps.get(reference["name"], {})).get(reference["key"])
+        value = None if key_value is None else key_value.decode(errors="replace")
     else:
         value = sources.inherited.get(name)
     if value is not None:
@@ -90,8 +90,8 @@ def _field(path: str, sources: EnvSources) -> str | None:
     """Return a field of the pod, as the downward API does, or None for one without a meaning on this machine."""
     metadata = sources.pod["metadata"]
     places = {"labels": metadata.get("labels", {}), "annotations": metadata.get("annotations", {})}
-    if found := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):
-        return str(places[found[1]].get(found[2], ""))
+    if match := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):
+        return str(places[match[1]].get(match[2], ""))
     simple = {
         "metadata.name": metadata["name"],
         "metadata.namespace": metadata["namespace"],
@@ -103,14 +103,14 @@ def _field(path: str, sources: EnvSources) -> str | None:
 
 
 def without_proxies(environ: Mapping[str, str], hosts: Iterable[str] = LOOPBACK_HOSTS) -> dict[str, str]:
-    """Return `environ` with `hosts` excluded from all proxies; what it excludes already stays excluded.
+    """Return `environ` with `hosts` excluded from all proxies, in addition to its present exclusions.
 
     TensorFlow's gRPC reads `no_grpc_proxy`, or `no_proxy` if that is not set, and knows no `*`. Other clients read
     `no_proxy`, or `NO_PROXY` if that is not set: both get the entries of both. `*` is valid only alone.
     """
-    listed = [*_entries(environ, "no_proxy"), *_entries(environ, "NO_PROXY"), *hosts]
-    value = "*" if "*" in listed else ",".join(dict.fromkeys(listed))
-    grpc = ",".join(dict.fromkeys((*_entries(environ, NO_GRPC_PROXY_ENV), *listed)))
+    entries = [*_entries(environ, "no_proxy"), *_entries(environ, "NO_PROXY"), *hosts]
+    value = "*" if "*" in entries else ",".join(dict.fromkeys(entries))
+    grpc = ",".join(dict.fromkeys((*_entries(environ, NO_GRPC_PROXY_ENV), *entries)))
     return {**environ, "no_proxy": value, "NO_PROXY": value, NO_GRPC_PROXY_ENV: grpc}
 
 
@@ -123,7 +123,7 @@ def inherited(environ: Mapping[str, str], program_folder: str, drop: Iterable[st
 
     `program_folder`, that of the running Python, comes first in PATH, so that `python` is the one with TFDist.
     """
-    kept = {name: value for name, value in environ.items() if name not in set(drop)}
+    variables = {name: value for name, value in environ.items() if name not in set(drop)}
     path = environ.get("PATH", "")
     first = path.split(":", 1)[0] == program_folder
-    return kept | {"PATH": path if first else f"{program_folder}:{path}".rstrip(":"), "PYTHONUNBUFFERED": "1"}
+    return variables | {"PATH": path if first else f"{program_folder}:{path}".rstrip(":"), "PYTHONUNBUFFERED": "1"}

@@ -13,27 +13,27 @@ VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 NONE: Final = "-1"
 
 
-def assign_gpus(asked: Sequence[int], devices: Sequence[str]) -> list[str]:
+def assign_gpus(counts: Sequence[int], devices: Sequence[str]) -> list[str]:
     """Return the value of `CUDA_VISIBLE_DEVICES` of each replica.
 
     Args:
-        asked: number of GPUs that each replica requests; the replicas run concurrently.
+        counts: number of GPUs that each replica requests; the replicas run concurrently.
         devices: names of the available devices.
     """
-    if sum(asked) > len(devices):
-        return [NONE] * len(asked)
-    result, taken = [], 0
-    for count in asked:
-        result.append(",".join(devices[taken : taken + count]) or NONE)
-        taken += count
+    if sum(counts) > len(devices):
+        return [NONE] * len(counts)
+    result, used_count = [], 0
+    for count in counts:
+        result.append(",".join(devices[used_count : used_count + count]) or NONE)
+        used_count += count
     return result
 
 
-def gpu_note(asked: Sequence[int], devices: Sequence[str]) -> str | None:
+def gpu_note(counts: Sequence[int], devices: Sequence[str]) -> str | None:
     """Return a note for the user: too few GPUs, or GPUs that no replica requests; None if neither is the case."""
-    if sum(asked) > len(devices):
-        return f"GPUs: the job asks for {sum(asked)} and this machine has {len(devices)}; all replicas use CPUs"
-    if devices and not any(asked):
+    if sum(counts) > len(devices):
+        return f"GPUs: the job asks for {sum(counts)} and this machine has {len(devices)}; all replicas use CPUs"
+    if devices and not any(counts):
         return f"GPUs: the job asks for none, so none of this machine's {len(devices)} is used"
     return None
 
@@ -41,8 +41,8 @@ def gpu_note(asked: Sequence[int], devices: Sequence[str]) -> str | None:
 def devices(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names of this machine's GPUs, restricted to `CUDA_VISIBLE_DEVICES` of `environ` if it is set."""
     names = (path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia*"))
-    found = tuple(sorted((name for name in names if name.isdecimal()), key=int))
-    chosen = environ.get(VARIABLE)
-    if chosen is None:
-        return found
-    return tuple(name.strip() for name in chosen.split(",") if name.strip() not in {"", NONE}) if found else ()
+    indices = tuple(sorted((name for name in names if name.isdecimal()), key=int))
+    visible = environ.get(VARIABLE)
+    if visible is None:
+        return indices
+    return tuple(name.strip() for name in visible.split(",") if name.strip() not in {"", NONE}) if indices else ()

@@ -62,8 +62,8 @@ def adopt_orphans() -> None:
 def kill_descendants() -> None:
     """Kill and reap all descendants of this process until none is left, for at most 10 s."""
     deadline = time.monotonic() + _KILLING_SECONDS
-    while (found := descendants(os.getpid())) and time.monotonic() < deadline:
-        for pid in found:
+    while (processes := descendants(os.getpid())) and time.monotonic() < deadline:
+        for pid in processes:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         _reap()
@@ -79,12 +79,12 @@ def descendants(ancestor: int) -> list[int]:
                 # the command name is in parentheses and may contain any character, also ")"
                 fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
                 children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found, pending = [], [ancestor]
+    result, pending = [], [ancestor]
     while pending:
         below = children.get(pending.pop(), [])
-        found += below
+        result += below
         pending += below
-    return found
+    return result
 
 
 def _on_signal(*_: object) -> None:
@@ -111,20 +111,20 @@ def _start(command: Sequence[str]) -> int:
 
 def _wait(child: int, lifeline: int, wakeups: int, grace_seconds: float) -> int:
     """Return the exit code of `child`; forward a request to stop, and kill it after `grace_seconds`."""
-    watched = [wakeups, lifeline]
-    terminating, deadline = False, None
+    descriptors = [wakeups, lifeline]
+    is_terminating, deadline = False, None
     while (code := _reap().get(child)) is None:
-        rest = None if deadline is None else max(0.0, deadline - time.monotonic())
-        ready, _, _ = select.select(watched, [], [], rest)
-        received = os.read(wakeups, 4096) if wakeups in ready else b""
-        if signal.SIGINT in received or (deadline is not None and time.monotonic() >= deadline):
+        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+        ready, _, _ = select.select(descriptors, [], [], timeout)
+        signals = os.read(wakeups, 4096) if wakeups in ready else b""
+        if signal.SIGINT in signals or (deadline is not None and time.monotonic() >= deadline):
             os.kill(child, signal.SIGKILL)
             deadline = None
-        elif not terminating and (lifeline in ready or signal.SIGTERM in received or signal.SIGHUP in received):
+        elif not is_terminating and (lifeline in ready or signal.SIGTERM in signals or signal.SIGHUP in signals):
             os.kill(child, signal.SIGTERM)
-            terminating, deadline = True, time.monotonic() + grace_seconds
+            is_terminating, deadline = True, time.monotonic() + grace_seconds
         if lifeline in ready:
-            watched.remove(lifeline)
+            descriptors.remove(lifeline)
     return code
 
 

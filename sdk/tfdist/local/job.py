@@ -119,8 +119,8 @@ class LocalJob:
             yield from (renderer.pod(member, Attempt(0, 0)) for member in gang.members)
 
     def _translation(self, pod: Manifest) -> ContainerToProcess:
-        inherited = {**self._machine.inherited, LAUNCH_KEY_ENV: self._machine.launcher_key}
-        env_sources = EnvSources(pod, self._machine.host, self._sources.config_maps, inherited)
+        environment = {**self._machine.inherited, LAUNCH_KEY_ENV: self._machine.launcher_key}
+        env_sources = EnvSources(pod, self._machine.host, self._sources.config_maps, environment)
         return ContainerToProcess(pod, pod["spec"]["hostname"], env_sources, self._addresses, self._sources)
 
     def _check(self, pod: Manifest) -> None:
@@ -131,16 +131,16 @@ class LocalJob:
                 self.fetch = translation.fetch(init, self._sources)
         self._problems |= dict.fromkeys(translation.problems)
         self.folders |= {folder.path: folder for folder in translation.folders}
-        self._volumes |= {each: None for volume in pod["spec"].get("volumes", ()) for each in names_of(volume)}
+        self._volumes |= {name: None for volume in pod["spec"].get("volumes", ()) for name in names_of(volume)}
         if "workingDir" in container and translation.directory is None:
             self._note(f"workingDir: {container['workingDir']} is the image's; replicas run in this folder")
         self._gpus_asked[pod["spec"]["hostname"]] = translation.gpus
 
     def _check_options(self) -> None:
         """Raise `CannotRunHere` if there are problems, or options for volumes that the job does not have."""
-        known = ", ".join(name for name in self._volumes if not name.startswith("tfdist-")) or "none"
+        names = ", ".join(name for name in self._volumes if not name.startswith("tfdist-")) or "none"
         for name in self._sources.named.keys() - self._volumes.keys():
-            message = f"--volume {name}: the job has no volume of this name; it has {known}"
+            message = f"--volume {name}: the job has no volume of this name; it has {names}"
             self._problems[FieldError("spec.volumes", message)] = None
         if self._problems:
             raise CannotRunHere(list(self._problems))
@@ -154,9 +154,9 @@ class LocalJob:
 
     def _assign_gpus(self, concurrent: Collection[str]) -> None:
         """Assign the machine's GPUs to replicas that run at one time."""
-        asked = [self._gpus_asked[name] for name in concurrent]
-        self._devices |= dict(zip(concurrent, gpus.assign_gpus(asked, self._machine.gpus), strict=True))
-        note = gpus.gpu_note(asked, self._machine.gpus) if concurrent else None
+        counts = [self._gpus_asked[name] for name in concurrent]
+        self._devices |= dict(zip(concurrent, gpus.assign_gpus(counts, self._machine.gpus), strict=True))
+        note = gpus.gpu_note(counts, self._machine.gpus) if concurrent else None
         if note:
             self._note(note)
 

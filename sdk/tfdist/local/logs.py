@@ -31,8 +31,8 @@ class Tail:
         Of a line that is overwritten by carriage returns, as a progress bar, only the last state is yielded.
         """
         while chunk := self._file.read(_CHUNK):
-            *whole, self._rest = (self._rest + chunk).split(b"\n")
-            yield from map(_text, whole)
+            *complete, self._rest = (self._rest + chunk).split(b"\n")
+            yield from map(_text, complete)
             if len(self._rest) > _LONGEST_LINE:
                 yield _text(self._rest)
                 self._rest = b""

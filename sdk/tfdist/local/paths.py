@@ -23,7 +23,7 @@ class Paths:
 
     def translate(self, text: str) -> str:
         """Return `text` with every path below a mount replaced by its path on this machine."""
-        return self._pattern.sub(lambda found: str(self._mounts[found[0]]), text)
+        return self._pattern.sub(lambda match: str(self._mounts[match[0]]), text)
 
     def translate_all(self, value: Any) -> Any:
         """Return a JSON value with every string in it translated, except the names of fields."""

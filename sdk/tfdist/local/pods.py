@@ -37,7 +37,7 @@ class LocalPod:
     deleted_at: str = ""
 
     def summary(self) -> PodSummary:
-        """Return the pod as the planner sees it."""
+        """Return the pod as input of the planner."""
         meta = dict(self.manifest["metadata"])
         meta |= {"uid": meta["name"], "resourceVersion": "1", "creationTimestamp": self.created_at}
         if self.deleted_at:
@@ -62,7 +62,7 @@ class Pods:
         self._fetched = local.fetch is None
 
     def summaries(self) -> tuple[PodSummary, ...]:
-        """Return all pods as the planner sees them."""
+        """Return all pods as input of the planner."""
         return tuple(pod.summary() for pod in self._pods.values())
 
     def running(self) -> Mapping[str, LocalPod]:
@@ -86,10 +86,10 @@ class Pods:
 
     def remove_ended(self) -> bool:
         """Remove the deleted pods that have ended; return whether there were any."""
-        ended = [name for name, pod in self._pods.items() if pod.deleted_at and "terminated" in pod.container]
-        for name in ended:
+        names = [name for name, pod in self._pods.items() if pod.deleted_at and "terminated" in pod.container]
+        for name in names:
             del self._pods[name]
-        return bool(ended)
+        return bool(names)
 
     def start(self) -> bool:
         """Start the processes of the pods that need not wait; return whether there were any."""

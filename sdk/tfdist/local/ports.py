@@ -38,8 +38,8 @@ class Addresses:
         """Return `text` with the cluster address of every replica replaced by its address on this machine."""
         return self._pattern.sub(self._local_address, text)
 
-    def _local_address(self, found: re.Match[str]) -> str:
-        host, number = found[1], found[2]
+    def _local_address(self, match: re.Match[str]) -> str:
+        host, number = match[1], match[2]
         return f"{LOCAL_HOST}:{self.port(host, int(number))}" if number else LOCAL_HOST
 
 

@@ -31,8 +31,8 @@ class Processes:
         self._directory = directory
         self._inherited = inherited
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._lifeline, held = os.pipe()
-        self._pipe = [self._lifeline, held]
+        self._lifeline, write_end = os.pipe()
+        self._pipe = [self._lifeline, write_end]
         init_process.adopt_orphans()
 
     def __enter__(self) -> Self:

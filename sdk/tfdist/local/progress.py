@@ -19,9 +19,9 @@ def unless_stopping(phase: str, report: ProgressReport | None) -> ProgressReport
 
 def line(phase: str, report: ProgressReport | None) -> str:
     """Return phase, bar and details of a report in one line of plain text; unknown parts are left out."""
-    done = percent(report.step, report.total_steps, report.percent) if report else None
-    filled = _BAR * (done or 0) // 100
-    bar = "" if done is None else f"[{'=' * filled}{' ' * (_BAR - filled)}] {done}%"
+    completed = percent(report.step, report.total_steps, report.percent) if report else None
+    filled = _BAR * (completed or 0) // 100
+    bar = "" if completed is None else f"[{'=' * filled}{' ' * (_BAR - filled)}] {completed}%"
     return "  ".join(part for part in (phase, bar, details(report) if report else "") if part)
 
 

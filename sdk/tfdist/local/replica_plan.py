@@ -66,7 +66,7 @@ class ContainerToProcess:
         self._variables, problems = container_env(self._container, env_sources)
         self.problems += problems
         self._paths = Paths(self._mounts(self._container, sources))
-        self.folders = [replace(each, files=self._files(each.files)) for each in self.folders]
+        self.folders = [replace(folder, files=self._files(folder.files)) for folder in self.folders]
 
     @property
     def directory(self) -> Path | None:
@@ -93,7 +93,7 @@ class ContainerToProcess:
         )
 
     def fetch(self, container: Mapping[str, Any], sources: Sources) -> ReplicaPlan:
-        """Return the process that fetches or unpacks the source, into a folder of its own that it finds empty."""
+        """Return the process that fetches or unpacks the source into a separate, empty folder."""
         others = len(self.folders)
         paths = Paths(self._mounts(container, sources))
         folders = tuple(replace(f, empty=True) if f.path.name == _SOURCE else f for f in self.folders[others:])
@@ -121,11 +121,11 @@ class ContainerToProcess:
 
     def _files(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the files of a ConfigMap, translated like arguments: they too may contain addresses and paths."""
-        made = dict(files)
+        result = dict(files)
         for name, content in files.items():
             with contextlib.suppress(UnicodeDecodeError):
-                made[name] = self._translate(content.decode()).encode()
-        return made
+                result[name] = self._translate(content.decode()).encode()
+        return result
 
     def _folder(self, volume: Mapping[str, Any], sources: Sources) -> Folder | FieldError:
         if volume["name"] == source.VOLUME and "emptyDir" in volume:

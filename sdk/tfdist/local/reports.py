@@ -28,29 +28,29 @@ _PROBE_SECONDS: Final = 5.0
 
 def update_reports(runtime: RuntimeState, status: TFDistJobStatus, running: Mapping[str, LocalPod]) -> bool:
     """Store the newest reports of the leaders among the running pods; return whether one has changed."""
-    changed = False
+    has_changed = False
     for name, pod in running.items():
         content = _progress(pod, _POLL_SECONDS) if name == pod.gang.leader.name else Unreported.NO_ANSWER
         if isinstance(content, Unreported):
             continue
         if pod.gang.name is GangName.EVALUATOR:
             if content.evaluation and content != runtime.evaluated:
-                runtime.evaluated, changed = content, True
+                runtime.evaluated, has_changed = content, True
         elif runtime.report is None or runtime.report.content != content:
             now = rfc3339(datetime.now(UTC))
             runtime.cadence = with_report(runtime.cadence, status, content, now)
-            runtime.report, changed = TimestampedReport(content, now), True
-    return changed
+            runtime.report, has_changed = TimestampedReport(content, now), True
+    return has_changed
 
 
 def probe(todo: Plan, running: Mapping[str, LocalPod]) -> ProbeResult:
     """Return the answers of the replicas that a plan probes: their progress and stacks."""
     names = [replica_name(target.role, target.index) for target in todo.probes]
-    answers = {name: _probed(running[name]) for name in names if name in running}
+    answers = {name: _probe_pod(running[name]) for name in names if name in running}
     return probe_result(todo.probe_id, answers, len(names))
 
 
-def _probed(pod: LocalPod) -> Answer:
+def _probe_pod(pod: LocalPod) -> Answer:
     report = _progress(pod, _PROBE_SECONDS)
     if report is Unreported.NO_ANSWER:
         return report, report

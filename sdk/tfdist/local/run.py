@@ -29,19 +29,21 @@ def run(local: LocalJob, directory: RunDirectory, console: Console, inherited: M
     It is 0 for a job that succeeded, 124 for one that exceeded a deadline, otherwise that of the replica which failed
     the job; 128 plus the number of the signal for a job that a signal suspended.
     """
-    started = time.monotonic()
+    start = time.monotonic()
     with Interrupts() as interrupts, Processes(directory, inherited) as processes:
         engine = Engine(local, directory, console, processes, interrupts)
         engine.run()
         console.close()
-        after, status = duration(time.monotonic() - started), engine.status
+        elapsed, status = duration(time.monotonic() - start), engine.status
         if is_true(status, ConditionType.SUCCEEDED):
-            console.message(f"Succeeded in {after}: {_message(status, ConditionType.SUCCEEDED)}")
+            console.message(f"Succeeded in {elapsed}: {_message(status, ConditionType.SUCCEEDED)}")
             return 0
         if is_true(status, ConditionType.SUSPENDED):
-            console.message(f"Suspended after {after} by {interrupts.name}{_saved(local, directory, status)}")
+            console.message(
+                f"Suspended after {elapsed} by {interrupts.name}{_checkpoint_text(local, directory, status)}"
+            )
             return interrupts.code
-        console.message(f"Failed after {after}: {_message(status, ConditionType.FAILED)}")
+        console.message(f"Failed after {elapsed}: {_message(status, ConditionType.FAILED)}")
         return exit_code(status)
 
 
@@ -50,10 +52,10 @@ def _message(status: TFDistJobStatus, kind: ConditionType) -> str:
     return condition.message if condition else ""
 
 
-def _saved(local: LocalJob, directory: RunDirectory, status: TFDistJobStatus) -> str:
+def _checkpoint_text(local: LocalJob, directory: RunDirectory, status: TFDistJobStatus) -> str:
     """Return the checkpoint from which the next run resumes, as the end of a sentence."""
-    stored = status.progress.last_checkpoint if status.progress else None
-    step = stored.step if stored else None
+    checkpoint = status.progress.last_checkpoint if status.progress else None
+    step = checkpoint.step if checkpoint else None
     with contextlib.suppress(ValidationError):
         leader = next(iter(local.replicas))
         message = TerminationMessage.model_validate_json(directory.message(leader, failed=False))

@@ -42,7 +42,7 @@ class RunDirectory:
         self.path = path
         for part in ("logs", "termination"):
             (path / part).mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(path / "lock")
+        self._lock = _open_locked(path / "lock")
         self._log_begins: dict[str, int] = {}
 
     def prepare(self, folders: Iterable[Folder], replicas: Iterable[str]) -> None:
@@ -109,7 +109,7 @@ def short(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _locked(path: Path) -> IO[str]:
+def _open_locked(path: Path) -> IO[str]:
     file = path.open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

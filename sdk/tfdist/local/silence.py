@@ -1,4 +1,4 @@
-"""A run without output: what is known about its replicas meanwhile; pure but for `listening_ports`.
+"""Messages about the replicas of a run without output; pure but for `listening_ports`.
 
 A script imports TensorFlow, connects and compiles for up to minutes without a line, and a gang that lacks a member
 waits for it silently. Without a report, output and listening ports are all that is known.
@@ -63,9 +63,9 @@ def tensorflow_port(environment: Mapping[str, str]) -> int | None:
 
 def listening_ports(tables: Collection[Path] = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))) -> set[int]:
     """Return the TCP ports of this machine on which a process listens, without a connection to any of them."""
-    found = set()
+    ports = set()
     for table in tables:
         if table.exists():
             rows = [row.split() for row in table.read_text(encoding="ascii").splitlines()[1:]]
-            found |= {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == _LISTEN}
-    return found
+            ports |= {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == _LISTEN}
+    return ports

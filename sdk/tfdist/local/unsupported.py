@@ -29,16 +29,16 @@ _POLICIES: Final = {
 
 def unsupported_fields(job: TFDistJob) -> list[str]:
     """Return a line for each setting of a job that a local run ignores."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for role in sorted({member.role for gang in gangs(job) for member in gang.members}):
-        for field, why in _pod_settings(role_template(job, role)):
-            found.setdefault(field, why)
-    return [f"{field}: {why}" for field, why in [*found.items(), *_job_settings(job)]]
+        for field, reason in _pod_settings(role_template(job, role)):
+            fields.setdefault(field, reason)
+    return [f"{field}: {reason}" for field, reason in [*fields.items(), *_job_settings(job)]]
 
 
 def _pod_settings(template: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     main, spec = main_container(template), template.get("spec", {})
-    yield from ((field, why) for field, why in _CONTAINER.items() if field in main)
+    yield from ((field, reason) for field, reason in _CONTAINER.items() if field in main)
     for field, kind in (("containers", "container"), ("initContainers", "init container")):
         names = [item["name"] for item in spec.get(field, ()) if item["name"] != contract.MAIN_CONTAINER]
         yield from ((f"{kind} {name}", "not started here") for name in names)
@@ -49,7 +49,7 @@ def _pod_settings(template: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _job_settings(job: TFDistJob) -> Iterator[tuple[str, str]]:
     for model, table in ((job.spec, _POLICIES), (job.spec.run_policy, _RUN_POLICY)):
-        for name, why in table.items():
+        for name, reason in table.items():
             field = type(model).model_fields[name]
             if getattr(model, name) != field.get_default(call_default_factory=True, validated_data={}):
-                yield field.alias or name, why
+                yield field.alias or name, reason

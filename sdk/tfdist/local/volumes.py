@@ -63,11 +63,11 @@ class Sources:
         return _unavailable(volume)
 
     def _config_map(self, name: str, source: Mapping[str, Any], replica: str) -> Folder | FieldError:
-        found = self.config_maps.get(source["name"])
-        if found is None and not source.get("optional"):
+        config_map = self.config_maps.get(source["name"])
+        if config_map is None and not source.get("optional"):
             text = f"put the ConfigMap {source['name']} into the same file or folder, or give --volume {name}=FOLDER"
             return FieldError("spec.volumes", f"no such ConfigMap here: {text}")
-        files = contents(found or {})
+        files = contents(config_map or {})
         if "items" in source:
             missing = [item["key"] for item in source["items"] if item["key"] not in files]
             if missing and not source.get("optional"):

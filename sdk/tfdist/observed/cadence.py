@@ -20,17 +20,17 @@ def with_report(known: StepCadence | None, status: TFDistJobStatus, content: Pro
         content: the report.
         now: when it was received, RFC 3339.
     """
-    old = known or _stored_cadence(status, content)
+    previous = known or _stored_cadence(status, content)
     position = _position(content)
-    if old is None or (old.attempt, old.role) != (content.attempt, content.role):
+    if previous is None or (previous.attempt, previous.role) != (content.attempt, content.role):
         return StepCadence(content.attempt, now, role=content.role, position=position)
-    if old.position == position:
-        return old
-    pause = (parse_time(now) - parse_time(old.last_progress_at)).total_seconds()
+    if previous.position == position:
+        return previous
+    pause = (parse_time(now) - parse_time(previous.last_progress_at)).total_seconds()
     if known is None:  # no process has seen the progress meanwhile: the time is no pause of the training
         pause = 0.0
-    longest = max(old.longest_pause_seconds, pause)
-    return StepCadence(content.attempt, now, longest, old.progress_count + 1, content.role, position)
+    longest = max(previous.longest_pause_seconds, pause)
+    return StepCadence(content.attempt, now, longest, previous.progress_count + 1, content.role, position)
 
 
 def cadence_of(view: JobView, state: GangState) -> StepCadence | None:
@@ -68,9 +68,9 @@ def from_status(stored: GangProgress) -> StepCadence:
 def _stored_cadence(status: TFDistJobStatus, content: ProgressReport) -> StepCadence | None:
     """Return the stored cadence of the attempt and leader that report; None without one."""
     for record in stored_records(status).values():
-        found = record.progress
-        if found is not None and (found.attempt, found.role) == (content.attempt, str(content.role)):
-            return from_status(found)
+        progress = record.progress
+        if progress is not None and (progress.attempt, progress.role) == (content.attempt, str(content.role)):
+            return from_status(progress)
     return None
 
 

@@ -13,7 +13,7 @@ _COUNTED_ROLES = frozenset({Role.CHIEF, Role.WORKER, Role.EVALUATOR, Role.EVALUA
 """Roles whose success counts; a parameter server never ends by itself."""
 
 _NODES: Final = "nodes are available"
-"""Part of the scheduler's message about a resource; of a gang, the other pods only have that they wait for this one."""
+"""Part of the scheduler's message about a resource; the messages of the other pods of a gang name only this pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class GangState:
     @property
     def leader(self) -> PodSummary | None:
         """The leader's pod."""
-        wanted = (self.gang.leader.role, self.gang.leader.index)
-        return next((p for p in self.pods if (p.role, p.index) == wanted), None)
+        key = (self.gang.leader.role, self.gang.leader.index)
+        return next((p for p in self.pods if (p.role, p.index) == key), None)
 
     @property
     def leader_succeeded(self) -> bool:
@@ -70,7 +70,7 @@ class GangState:
 
     @property
     def unschedulable(self) -> list[PodSummary]:
-        """Pods that the scheduler finds no node for; first those of which the message has the resource that lacks."""
+        """Pods that the scheduler finds no node for; those whose messages name the missing resource come first."""
         return sorted((p for p in self.pods if p.unschedulable), key=lambda p: _NODES not in p.message)
 
     @property
@@ -92,15 +92,15 @@ def gang_state(gang: Gang, record: GangStatus, pods: Sequence[PodSummary]) -> Ga
     The record is updated from the pods: members that succeeded, and whether all have run.
     """
     current = {(p.role, p.index): p for p in pods if p.attempt == record.attempt_of(p.replica)}
-    mine = [current.get((m.role, m.index)) for m in gang.members]
-    found = tuple(p for p in mine if p is not None)
-    completed = record.completed | {p.replica for p in found if p.state is PodState.SUCCEEDED}
-    missing = tuple(m for m, p in zip(gang.members, mine, strict=True) if p is None and m.name not in completed)
-    started = {p.replica for p in found if p.state is not PodState.PENDING}
+    member_pods = [current.get((m.role, m.index)) for m in gang.members]
+    existing = tuple(p for p in member_pods if p is not None)
+    completed = record.completed | {p.replica for p in existing if p.state is PodState.SUCCEEDED}
+    missing = tuple(m for m, p in zip(gang.members, member_pods, strict=True) if p is None and m.name not in completed)
+    started = {p.replica for p in existing if p.state is not PodState.PENDING}
     state = GangState(
         gang,
         record.changed(completed=completed, pending_replacements=record.pending_replacements - started),
-        found,
+        existing,
         missing,
     )
     return replace(state, record=state.record.changed(has_run=record.has_run or state.all_started))

@@ -75,7 +75,7 @@ class DirectoryUser:
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """The other jobs of which a pod waits for a node."""
+    """The other jobs that have pods waiting for a node."""
 
     others: int = 0
     """Their number."""
@@ -98,15 +98,15 @@ class StoredJob:
     status: TFDistJobStatus
     """The stored status."""
     name: str = ""
-    """Name of the job; known of an invalid one too."""
+    """Name of the job, also of an invalid one."""
     warnings: tuple[FieldError, ...] = ()
     """Warnings about a valid specification."""
     managed_by: str | None = None
-    """`runPolicy.managedBy`; known of an invalid job too."""
+    """`runPolicy.managedBy`, also of an invalid job."""
     template: str = ""
     """Fingerprint of the fields that its pods are created from; "" for an invalid job."""
     older: Mapping[int, TFDistJob] = field(default_factory=dict)
-    """Earlier valid specifications that running pods use, as far as they are known, by generation."""
+    """Earlier valid specifications that running pods use, if available, by generation."""
     partial: TFDistJob | None = None
     """The valid part of an invalid specification, with the replica counts of the running job; not for new pods."""
     restarted_at: str = ""
@@ -117,7 +117,7 @@ class StoredJob:
 
 @dataclass(slots=True)
 class RuntimeState:
-    """What this process remembers of a job between two plans; it may be lost at any time. Plans only read it."""
+    """Cached state of a job between two reconciles; it may be lost at any time. Plans only read it."""
 
     observed_since: str = ""
     """When this process first reconciled the job, RFC 3339."""
@@ -159,7 +159,7 @@ class JobView:
     launcher_key: str = ""
     """Key for the Secret of the launchers, if that does not exist yet; random, and new with each reconcile."""
     log_of: Callable[[str, PodSummary], str] = kubectl_logs
-    """Returns where the log of a pod is, given its namespace, for messages; a local run has files."""
+    """Returns the location of a pod's log, given its namespace, for messages; a local run has files."""
     directory_users: tuple[DirectoryUser, ...] = ()
     """The other jobs that write checkpoints where this one does."""
     served_systems: frozenset[GangSystem] = frozenset()

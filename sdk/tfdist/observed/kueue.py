@@ -1,4 +1,4 @@
-"""What Kueue reports about one job: its Workload in the few fields that planning needs, and the flavors of the cluster.
+"""The state of one job in Kueue: the fields of its Workload that planning needs, and the flavors of the cluster.
 
 The types are those of `kueue.x-k8s.io/v1beta1` and `v1beta2`, which agree in these fields (kueue, `workload_types.go`).
 """
@@ -50,7 +50,7 @@ class WorkloadSummary:
 
     @property
     def waits(self) -> bool:
-        """Whether Kueue has considered it and not reserved its quota."""
+        """Whether Kueue has evaluated it without reserving its quota."""
         return self.condition("QuotaReserved").get("status") == "False" and not self.finished
 
     @property
@@ -61,15 +61,15 @@ class WorkloadSummary:
     @property
     def has_topology(self) -> bool:
         """Whether Kueue has chosen the nodes by topology."""
-        return any("topologyAssignment" in assigned for assigned in self._assigned())
+        return any("topologyAssignment" in assigned for assigned in self._assignments())
 
     def flavors(self) -> set[str]:
         """Return the names of the ResourceFlavors that are assigned."""
-        return {name for assigned in self._assigned() for name in assigned.get("flavors", {}).values()}
+        return {name for assigned in self._assignments() for name in assigned.get("flavors", {}).values()}
 
-    def _assigned(self) -> Iterable[Raw]:
-        found: Iterable[Raw] = self.status.get("admission", {}).get("podSetAssignments", ())
-        return found
+    def _assignments(self) -> Iterable[Raw]:
+        assignments: Iterable[Raw] = self.status.get("admission", {}).get("podSetAssignments", ())
+        return assignments
 
     def placements(self, flavors: Mapping[str, PodPlacement]) -> dict[str, PodPlacement]:
         """Return what the admission adds to the pods, by name of the pod set."""
@@ -78,7 +78,7 @@ class WorkloadSummary:
                 *(flavors[name] for name in dict.fromkeys(assigned.get("flavors", {}).values()) if name in flavors),
                 *self._updates(str(assigned["name"])),
             )
-            for assigned in self._assigned()
+            for assigned in self._assignments()
         }
 
     def _updates(self, pod_set: str) -> Iterator[PodPlacement]:
@@ -96,7 +96,7 @@ class WorkloadSummary:
 
 @dataclass(frozen=True, slots=True)
 class KueueView:
-    """Kueue, as far as it concerns one job."""
+    """The state of one job in Kueue."""
 
     workload: WorkloadSummary | None = None
     flavors: Mapping[str, PodPlacement] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A pod in a few hundred bytes: only the fields that planning needs.
+"""A summary of a pod, of a few hundred bytes: only the fields that planning needs.
 
 The state of the container `tensorflow` counts, not the phase of the pod: a sidecar that never ends does not keep a
 replica from completing, and one that fails does not fail it.
@@ -120,7 +120,7 @@ def summarize(raw: Raw) -> PodSummary:
     labels = meta["labels"]
     name, container = _container_state(status)
     state = _state(status.get("phase", "Pending"), container)
-    ended = container.get("terminated", {})
+    terminated = container.get("terminated", {})
     reason, message = _reason(raw, status, container)
     return PodSummary(
         name=meta["name"],
@@ -139,17 +139,17 @@ def summarize(raw: Raw) -> PodSummary:
         deleting="deletionTimestamp" in meta,
         disrupted=_condition(status, "DisruptionTarget").get("status") == "True" or status.get("reason") in _LOST,
         created_at=meta.get("creationTimestamp", ""),
-        finished_at=ended.get("finishedAt") or "",
+        finished_at=terminated.get("finishedAt") or "",
         deleted_at=_deleted_at(meta),
         node=sys.intern(spec.get("nodeName", "")),
         ip=status.get("podIP", ""),
-        exit_code=ended.get("exitCode"),
-        signal=_signal(ended),
+        exit_code=terminated.get("exitCode"),
+        signal=_signal(terminated),
         conditions=_conditions(status) if state is PodState.FAILED or "deletionTimestamp" in meta else (),
         reason=reason,
         message=message,
         container=name,
-        sidecars_run=bool(ended) and status.get("phase") in {"Pending", "Running"} and _sidecars_run(status),
+        sidecars_run=bool(terminated) and status.get("phase") in {"Pending", "Running"} and _sidecars_run(status),
         checkpoint_at=as_rfc3339((meta.get("annotations") or {}).get(names.CHECKPOINT_ANNOTATION, "")),
         has_deadline=spec.get("activeDeadlineSeconds") == SIDECAR_DEADLINE_SECONDS,
         scheduled_at=_scheduled_at(status),
@@ -167,8 +167,8 @@ def _container_state(status: Raw) -> tuple[str, Raw]:
     """Return name and state of the main container, or of the init container that keeps it from starting."""
     statuses: Sequence[Raw] = status.get("containerStatuses", ())
     main: Raw = next((c.get("state", {}) for c in statuses if c.get("name") == MAIN_CONTAINER), {})
-    known = None if "terminated" in main or "running" in main else _failed_init(status)
-    return known or (MAIN_CONTAINER, main)
+    init_state = None if "terminated" in main or "running" in main else _failed_init(status)
+    return init_state or (MAIN_CONTAINER, main)
 
 
 def _sidecars_run(status: Raw) -> bool:

@@ -90,7 +90,7 @@ class PlanBuilder:
         return bool(state.pods) or not context.outdated_workload
 
     def track_gang(self, state: GangState) -> None:
-        """Add the state of a gang for which there is nothing to do."""
+        """Add the state of a gang without an action."""
         self._states[state.gang.name] = self._at_start(state)
 
     def _at_start(self, state: GangState) -> GangState:
@@ -128,7 +128,7 @@ class PlanBuilder:
         self._deletes += [p.name for p in pods if not p.deleting]
 
     def requeue_after(self, seconds: float | None) -> None:
-        """Reconcile again after so many seconds; None adds no timer."""
+        """Requeue the job after `seconds`; None adds no timer."""
         self._requeue_delays.append(seconds)
 
     def fail(self, failure: Failure) -> Plan:
@@ -141,7 +141,7 @@ class PlanBuilder:
         return self.complete()
 
     def complete(self) -> Plan:
-        """Return the plan of a job that finishes; the caller has set the terminal condition."""
+        """Return the plan of a job that finishes; the caller sets the terminal condition."""
         self.set_field("completion_time", rfc3339(self._context.now))
         self.set_conditions(*self._finished_conditions())
         self._create.clear()
@@ -152,9 +152,9 @@ class PlanBuilder:
 
     def _finished_conditions(self) -> Iterable[Condition]:
         """Yield conditions that are no longer true of a finished job."""
-        stated = {c.type: c.status for c in self._conditions}
+        statuses = {c.type: c.status for c in self._conditions}
         for kind in (ConditionType.PODS_READY, ConditionType.RESTARTING, ConditionType.STALLED):
-            if stated.get(kind, is_true(self._context.view.status, kind)):
+            if statuses.get(kind, is_true(self._context.view.status, kind)):
                 yield Condition(kind, False, ConditionReason.JOB_FINISHED, "the job has ended")
         if is_suspended_or_suspending(self._context.view.status):
             yield Condition(ConditionType.SUSPENDED, False, ConditionReason.JOB_FINISHED, "the job has ended")

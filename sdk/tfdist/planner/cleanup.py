@@ -23,43 +23,43 @@ from tfdist.timestamps import parse_time, rfc3339
 def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -> Plan:
     """Return the plan of a finished job.
 
-    Of its status, `replicas` changes until all pods have ended, and the message of its end after a change of its
-    specification.
+    Two parts of its status can change: `replicas`, until all pods have ended, and the message of the terminal
+    condition, after a change of the specification.
     """
     view = view if view.job else view.with_stored(job=view.stored.partial)
-    changed, edited = report_unused_change(view, rfc3339(now))
-    view = view.with_stored(status=changed or view.status)
+    changed_status, change_events = report_unused_change(view, rfc3339(now))
+    view = view.with_stored(status=changed_status or view.status)
     age = (now - _ended_at(view)).total_seconds()
     ttl = view.job.spec.run_policy.ttl_seconds_after_finished if view.job else None
     if ttl is not None and age >= ttl:
         return Plan(delete_job=True)
     tensorboard_seconds = _tensorboard_seconds(view, age)
     wait = min_delay([None if ttl is None else ttl - age, tensorboard_seconds or None])
-    unneeded = [p for p in _pods_to_delete(view) if not p.deleting]
-    final = with_final_usage(_final_counts(view, age >= settle_seconds) or changed, view, now)
-    status = final.to_json() if final else None
-    patches = tuple(sidecar_patches(view.pods, [p.name for p in unneeded]))
+    deletable = [p for p in _pods_to_delete(view) if not p.deleting]
+    final_status = with_final_usage(_final_counts(view, age >= settle_seconds) or changed_status, view, now)
+    status = final_status.to_json() if final_status else None
+    patches = tuple(sidecar_patches(view.pods, [p.name for p in deletable]))
     settle = settle_seconds if is_true(view.status, ConditionType.SUCCEEDED) else 0.0
     name = view.job.metadata.name if view.job else view.stored.name
-    if unneeded and age < settle:  # the other replicas have time to end by themselves
-        left = min_delay([wait, settle - age])
-        return Plan(status=status, patches=patches, events=edited, requeue_after_seconds=left)
+    if deletable and age < settle:  # the other replicas have time to end by themselves
+        delay = min_delay([wait, settle - age])
+        return Plan(status=status, patches=patches, events=change_events, requeue_after_seconds=delay)
     return Plan(
         status=status,
         patches=patches,
-        deletes=tuple(p.name for p in unneeded),
+        deletes=tuple(p.name for p in deletable),
         obsolete=(
             *obsolete_after_end(name, pods_exist=bool(view.pods), tensorboard_expired=tensorboard_seconds == 0.0),
             *(obsolete_pod_groups(name, stored_records(view.status), ()) if all(p.ended for p in view.pods) else ()),
         ),
         workload=finished_workload(view, now),
-        events=edited,
+        events=change_events,
         requeue_after_seconds=wait,
     )
 
 
 def _final_counts(view: JobView, settled: bool) -> TFDistJobStatus | None:
-    """Return the status with the final `replicas`; None if those are stored, or not final yet."""
+    """Return the status with the final `replicas`; None if they are stored already, or not final yet."""
     stored = view.status.replicas
     if view.job is None or stored is None or (not settled and not all(p.ended for p in view.pods)):
         return None
@@ -78,7 +78,7 @@ def _tensorboard_seconds(view: JobView, age: float) -> float | None:
 
 def _ended_at(view: JobView) -> datetime:
     """Return when the job finished; for a status that was written by hand, the time of its newest condition."""
-    moments = [each.last_transition_time for each in view.status.conditions or ()]
+    moments = [condition.last_transition_time for condition in view.status.conditions or ()]
     return parse_time(view.status.completion_time or max(moments))
 
 

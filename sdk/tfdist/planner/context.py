@@ -30,8 +30,8 @@ from tfdist.timestamps import parse_time
 class PlanContext:
     """The view of a job, its valid specification, the time, and the installation.
 
-    What derives from them, as the state of each gang, is computed once, at its first use, and kept in the context,
-    which has no slots therefore.
+    Derived values, such as the state of each gang, are computed at their first use and cached in the context, which
+    therefore has no slots.
     """
 
     view: JobView
@@ -70,21 +70,21 @@ class PlanContext:
         """
         record = self._record(gang)
         state = gang_state(gang, record, self.view.pods)
-        ignored = {
+        ignored_replicas = {
             p.replica
             for p in state.failed_or_terminating
             if not (p.deleting and self._stops) and classify(p, self.spec.failure_policy).action is Action.IGNORE
         }
-        if not ignored:
+        if not ignored_replicas:
             return state
-        done = state.record.changed(completed=state.record.completed | ignored)
-        return gang_state(gang, done, self.view.pods)
+        record_with_ignored = state.record.changed(completed=state.record.completed | ignored_replicas)
+        return gang_state(gang, record_with_ignored, self.view.pods)
 
     @property
     def _stops(self) -> bool:
         """Whether the job is suspended or being suspended, or its queue does not let it run."""
-        held = self.queue_wait is not None
-        return held or self.spec.run_policy.suspend or is_suspended_or_suspending(self.view.status)
+        is_queued = self.queue_wait is not None
+        return is_queued or self.spec.run_policy.suspend or is_suspended_or_suspending(self.view.status)
 
     @cached_property
     def queue_wait(self) -> QueueWait | None:
@@ -100,11 +100,11 @@ class PlanContext:
         """Return the record of a gang: from the status, and the successes seen by this process since its last write."""
         if gang.name in self.next_records:
             return self.next_records[gang.name]
-        record = self.records.get(gang.name) or self._unrecorded(gang)
+        record = self.records.get(gang.name) or self._derived_record(gang)
         attempt, completed = self.view.runtime.completed.get(str(gang.name), (-1, frozenset()))
         return record.changed(completed=record.completed | completed) if attempt == record.attempt else record
 
-    def _unrecorded(self, gang: Gang) -> GangStatus:
+    def _derived_record(self, gang: Gang) -> GangStatus:
         """Return the record of a gang without one in the status: new, or derived from the labels of its pods.
 
         Pods without a record mean that the status was overwritten. How their launchers authenticate is lost, so that
@@ -120,8 +120,8 @@ class PlanContext:
     @property
     def restart_requested(self) -> bool:
         """Whether the annotation requests a restart that is still due; on a new job it requests none."""
-        asked, status = self.view.stored.restarted_at, self.view.status
-        return bool(asked) and asked != status.restarted_at and status.gangs is not None
+        requested_at, status = self.view.stored.restarted_at, self.view.status
+        return bool(requested_at) and requested_at != status.restarted_at and status.gangs is not None
 
     def runs_trainer(self, role: Role) -> bool:
         """Return whether a role runs the trainer, which reports its progress and its result; other programs need not.
@@ -152,18 +152,18 @@ class PlanContext:
             return None
         if not self.is_outdated(state):
             return self.revision.job
-        found = self.view.stored.older.get(state.record.generation)
-        return with_policies_of(found, self.revision.job) if found else None
+        older_job = self.view.stored.older.get(state.record.generation)
+        return with_policies_of(older_job, self.revision.job) if older_job else None
 
     def newest_checkpoint(self, state: GangState) -> int:
         """Return the step of the newest reported checkpoint; -1 without one.
 
         The progress of an evaluator is the newest checkpoint that it has evaluated, not the newest that training wrote.
         """
-        steps = self._scored() if state.gang.name is GangName.EVALUATOR else self._checkpoints(state)
+        steps = self._evaluated_steps() if state.gang.name is GangName.EVALUATOR else self._checkpoints(state)
         return max(steps, default=-1)
 
-    def _scored(self) -> Iterator[int]:
+    def _evaluated_steps(self) -> Iterator[int]:
         stored = self.view.status.evaluation
         if stored and stored.latest:
             yield stored.latest.step

@@ -12,7 +12,7 @@ from tfdist.status.conditions import Condition
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a gang has failed for good."""
+    """Why a gang has failed permanently."""
 
     reason: str
     message: str

@@ -35,16 +35,16 @@ def directory_in_use(context: PlanContext) -> Failure | None:
         return None
     other = max(others, key=lambda user: _has_begun(user.status))  # of several that wait, each names the one that runs
     directory = expand_placeholders(context.job, checkpoint.directory)
-    where = f"{directory} on the {location.storage}" if location.storage else directory
+    place = f"{directory} on the {location.storage}" if location.storage else directory
     text = (
-        f"checkpoint.directory: {where} is written by the job {other.name}; wait for its end, delete it, or choose "
+        f"checkpoint.directory: {place} is written by the job {other.name}; wait for its end, delete it, or choose "
         "another directory"
     )
     return Failure(ConditionReason.CHECKPOINT_DIRECTORY_IN_USE, text)
 
 
 def _precedes(user: DirectoryUser) -> bool:
-    """Return whether another job goes first: it has begun, or it is older and can begin."""
+    """Return whether another job has precedence: it has begun, or it is older and can begin."""
     if is_terminal(user.status):
         return False
     return _has_begun(user.status) or (user.is_older and not user.suspended)

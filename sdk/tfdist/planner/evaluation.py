@@ -26,7 +26,7 @@ _DEFAULT = EvaluationSpec()
 
 def run_evaluator(context: PlanContext, builder: PlanBuilder, state: GangState) -> None:
     """Run the evaluator during training; its failure does not affect training."""
-    if _given_up(context) is not None or state.leader_succeeded:
+    if _failure_during_training(context) is not None or state.leader_succeeded:
         builder.track_gang(state)
         builder.delete_pods(p for p in state.pods if not p.ended)
         return
@@ -47,30 +47,30 @@ def evaluate_after_training(
     builder.set_conditions(*training_succeeded_condition(context, builder.progress()))
     _release(context, builder, training)
     evaluator, evaluation = map(context.states.get, (GangName.EVALUATOR, GangName.EVALUATION))
-    known = _given_up(context)
-    if known is not None and evaluation is None:
-        return _failed(context, builder, known)
-    states = [state for state in (evaluator if known is None else None, evaluation) if state is not None]
+    failure_in_training = _failure_during_training(context)
+    if failure_in_training is not None and evaluation is None:
+        return _finish_failed(context, builder, failure_in_training)
+    states = [state for state in (evaluator if failure_in_training is None else None, evaluation) if state is not None]
     for state in states:
         builder.track_gang(state)
-    waiting = [s for s in states if not s.leader_succeeded]
-    if not waiting:
+    incomplete = [s for s in states if not s.leader_succeeded]
+    if not incomplete:
         return succeed(context, builder, training, states[-1] if states else None)
-    too_late = _too_late(context, builder, waiting)
+    evaluation_deadline = _check_deadline(context, builder, incomplete)
     if (
-        too_late
+        evaluation_deadline
         and not late
-        and all(s.gang.name is GangName.EVALUATOR and _has_final_result(context, builder) for s in waiting)
+        and all(s.gang.name is GangName.EVALUATOR and _has_final_result(context, builder) for s in incomplete)
     ):
         return succeed(context, builder, training, states[-1], "was stopped at evaluation.deadlineSeconds")
-    failure = late or too_late
+    failure = late or evaluation_deadline
     if failure:
-        return _failed(context, builder, failure)
-    for state in waiting:
+        return _finish_failed(context, builder, failure)
+    for state in incomplete:
         decision = plan_gang(context, state)
         builder.add_decision(decision)
         if decision.failure:
-            return _failed(context, builder, decision.failure)
+            return _finish_failed(context, builder, decision.failure)
     return builder.build()
 
 
@@ -88,7 +88,7 @@ def succeed(
         builder: collects the plan.
         training: the gang that trained; None for task `Evaluate`.
         state: the gang that evaluated last; None if none did, but a script may have evaluated while it trained.
-        ended: how that gang ended.
+        ended: how that gang ended, for the message.
     """
     text = training_text(builder.progress()) if training else ""
     if state is not None:
@@ -108,27 +108,27 @@ def succeed(
     return builder.complete()
 
 
-def _given_up(context: PlanContext) -> Failure | None:
+def _failure_during_training(context: PlanContext) -> Failure | None:
     """Return why the evaluator failed during training, if it did; a resumed job evaluates again."""
-    known = None if is_suspended_or_suspending(context.view.status) else evaluation_failure(context.view.status)
-    return Failure(known.reason, known.message) if known else None
+    condition = None if is_suspended_or_suspending(context.view.status) else evaluation_failure(context.view.status)
+    return Failure(condition.reason, condition.message) if condition else None
 
 
-def _failed(context: PlanContext, builder: PlanBuilder, failure: Failure) -> Plan:
+def _finish_failed(context: PlanContext, builder: PlanBuilder, failure: Failure) -> Plan:
     """Finish a job whose evaluation failed; `evaluation.onFailure` decides between success and failure."""
     evaluation = context.spec.evaluation or _DEFAULT
     text = f"evaluation failed: {failure.message}"
-    ended = ConditionType.FAILED if evaluation.on_failure == "FailJob" else ConditionType.SUCCEEDED
+    outcome = ConditionType.FAILED if evaluation.on_failure == "FailJob" else ConditionType.SUCCEEDED
     builder.set_conditions(
         Condition(ConditionType.EVALUATED, False, failure.reason, failure.message),
-        Condition(ended, True, ConditionReason.EVALUATION_FAILED, text),
+        Condition(outcome, True, ConditionReason.EVALUATION_FAILED, text),
     )
-    reason = EventReason.FAILED if ended is ConditionType.FAILED else EventReason.SUCCEEDED
+    reason = EventReason.FAILED if outcome is ConditionType.FAILED else EventReason.SUCCEEDED
     builder.record_event(Event(reason, text, warning=True))
     return builder.complete()
 
 
-def _too_late(context: PlanContext, builder: PlanBuilder, waiting: Sequence[GangState]) -> Failure | None:
+def _check_deadline(context: PlanContext, builder: PlanBuilder, waiting: Sequence[GangState]) -> Failure | None:
     """Return the failure of an evaluation that exceeds its deadline after training; else set the timer for it.
 
     The time of a suspension does not count: the deadline starts again when the job is resumed.
@@ -137,14 +137,14 @@ def _too_late(context: PlanContext, builder: PlanBuilder, waiting: Sequence[Gang
     if limit is None and any(s.gang.name is GangName.EVALUATION for s in waiting):
         return None
     limit = limit or EVALUATOR_DEADLINE_SECONDS
-    known = (
+    running = (
         find_condition(context.view.status, ConditionType.RUNNING) if training_succeeded(context.view.status) else None
     )
     active_since = context.view.status.active_since
-    since = max(known.last_transition_time, active_since) if known and active_since else ""
-    left = limit - context.seconds_since(since) if since else float(limit)
-    if left > 0:
-        builder.requeue_after(left)
+    start = max(running.last_transition_time, active_since) if running and active_since else ""
+    remaining = limit - context.seconds_since(start) if start else float(limit)
+    if remaining > 0:
+        builder.requeue_after(remaining)
         return None
     text = f"not finished {limit} s after training (evaluation.deadlineSeconds)"
     return Failure(ConditionReason.EVALUATION_DEADLINE_EXCEEDED, text)
@@ -152,16 +152,16 @@ def _too_late(context: PlanContext, builder: PlanBuilder, waiting: Sequence[Gang
 
 def _release(context: PlanContext, builder: PlanBuilder, training: GangState) -> None:
     """Delete replicas that still run after the success of training, such as parameter servers, after a delay."""
-    left = [p for p in training.pods if not p.ended]
-    known = find_condition(context.view.status, ConditionType.RUNNING)
-    since = known.last_transition_time if known and training_succeeded(context.view.status) else None
-    wait = context.installation.settle_seconds - (context.seconds_since(since) if since else 0.0)
-    if not left:
+    pods = [p for p in training.pods if not p.ended]
+    running = find_condition(context.view.status, ConditionType.RUNNING)
+    start = running.last_transition_time if running and training_succeeded(context.view.status) else None
+    wait = context.installation.settle_seconds - (context.seconds_since(start) if start else 0.0)
+    if not pods:
         return
     if wait > 0:
         builder.requeue_after(wait)
     else:
-        builder.delete_pods(left)
+        builder.delete_pods(pods)
 
 
 def _has_final_result(context: PlanContext, builder: PlanBuilder) -> bool:

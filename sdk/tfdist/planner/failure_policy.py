@@ -53,11 +53,11 @@ def handle_failure(context: PlanContext, state: GangState) -> GangDecision:
         return _replace_alone(context, state)
     terminated = inplace_restart.launcher_termination(state)
     if terminated is not None:
-        return _given_up(context, state, *terminated)
+        return _launchers_gave_up(context, state, *terminated)
     if inplace_restart.gang_survives(state):
         wait = inplace_restart.graceful_exit_remaining_seconds(context, state)
         if wait > 0:
-            return GangDecision(state, conditions=_leaving(state), requeue_after_seconds=wait)
+            return GangDecision(state, conditions=_graceful_exit_conditions(state), requeue_after_seconds=wait)
         return _replace_alone(context, state)
     wait = root_cause_grace_remaining_seconds(context, state)
     if wait > 0:
@@ -65,14 +65,14 @@ def handle_failure(context: PlanContext, state: GangState) -> GangDecision:
     failed = {member_of(p) for p in state.failed_or_terminating} | set(state.deleted_members)
     if continues_without(context, state, failed):
         return _replace_alone(context, state)
-    asked, probe_id = peer_probes(context, state)
-    if asked:
-        return GangDecision(state, probes=asked, probe_id=probe_id)
+    probes, probe_id = peer_probes(context, state)
+    if probes:
+        return GangDecision(state, probes=probes, probe_id=probe_id)
     return _restart(context, state, [root_cause_of_gang(context, state)])
 
 
-def _given_up(context: PlanContext, state: GangState, pod: PodSummary, end: GangEnd) -> GangDecision:
-    """Return the decision after the launchers gave up, by the current limits of the job: theirs may be older."""
+def _launchers_gave_up(context: PlanContext, state: GangState, pod: PodSummary, end: GangEnd) -> GangDecision:
+    """Return the decision after the launchers gave up, by the current limits of the job, which they may not know."""
     state = replace(state, record=inplace_restart.with_launcher_restarts(state.record, end.restarts))
     decision = _restart(context, state, [root_cause_of_launchers(context, state, pod, end)])
     if inplace_restart.is_recorded(context, pod, end):
@@ -81,31 +81,31 @@ def _given_up(context: PlanContext, state: GangState, pod: PodSummary, end: Gang
 
 
 def restart_stalled(context: PlanContext, state: GangState, stall: Stalled) -> GangDecision:
-    """Return the restart of a stalled gang; messages name the replica that is behind.
+    """Return the restart of a stalled gang; the messages name the slowest replica.
 
     The steps of independent replicas do not depend on each other: only the leader, whose steps are known, restarts.
     """
-    alone = is_independent(context, state)
-    cause, text = root_cause_of_stall(state, stall, of_leader=alone)
-    decision = _restart(context, state, [cause], alone=alone)
-    standing = Condition(ConditionType.STALLED, True, ConditionReason.PROGRESS_DEADLINE_EXCEEDED, text)
+    is_alone = is_independent(context, state)
+    cause, text = root_cause_of_stall(state, stall, of_leader=is_alone)
+    decision = _restart(context, state, [cause], alone=is_alone)
+    stalled = Condition(ConditionType.STALLED, True, ConditionReason.PROGRESS_DEADLINE_EXCEEDED, text)
     event = Event(EventReason.STALLED, text, warning=True, identity=str(state.attempt))
-    return replace(decision, conditions=(*decision.conditions, standing), events=(event, *decision.events))
+    return replace(decision, conditions=(*decision.conditions, stalled), events=(event, *decision.events))
 
 
 def restart_resized(context: PlanContext, state: GangState, sizes: str) -> GangDecision:
     """Return the restart of a gang whose pods were created with other replica counts."""
     record = state.record.next_attempt()
-    following = gang_state(state.gang, record, context.view.pods)
+    next_state = gang_state(state.gang, record, context.view.pods)
     text, identity = f"the {state.gang.name} was resized, {sizes}", f"{state.gang.name}-{record.attempt}"
     note = f"{text}; attempt {record.attempt} follows"
     event = Event(EventReason.RESTARTING, note, identity=identity, cause=ConditionReason.RESIZED)
     conditions = _restart_conditions(state, ConditionReason.RESIZED, text, f"attempt {record.attempt} follows: {text}")
-    return GangDecision(following, create=following.missing, conditions=conditions, events=(event,))
+    return GangDecision(next_state, create=next_state.missing, conditions=conditions, events=(event,))
 
 
 def is_independent(context: PlanContext, state: GangState) -> bool:
-    """Return whether each replica of a gang is a restart domain of its own."""
+    """Return whether each replica of a gang is a separate restart domain."""
     return context.spec.strategy is Strategy.INDEPENDENT and state.gang.name is GangName.TRAINING
 
 
@@ -121,10 +121,10 @@ def continues_without(context: PlanContext, state: GangState, missing: Iterable[
     return is_asynchronous and all(m.role is Role.WORKER for m in absent)
 
 
-def _leaving(state: GangState) -> tuple[Condition, ...]:
-    """Return the conditions of a gang that saves because one of its pods is terminating."""
-    going = next(p for p in state.failed_or_terminating if p.deleting)
-    text = f"{describe_failure(going)}; the gang saves, and its replacement follows"
+def _graceful_exit_conditions(state: GangState) -> tuple[Condition, ...]:
+    """Return the conditions of a gang that saves a checkpoint because one of its pods is terminating."""
+    terminating_pod = next(p for p in state.failed_or_terminating if p.deleting)
+    text = f"{describe_failure(terminating_pod)}; the gang saves, and its replacement follows"
     return _restart_conditions(state, DISRUPTION.reason, text, text)
 
 
@@ -140,33 +140,33 @@ def _replace_alone(context: PlanContext, state: GangState) -> GangDecision:
 def _restart(
     context: PlanContext, state: GangState, causes: Sequence[RootCause], *, alone: bool = False
 ) -> GangDecision:
-    """Count the failures and begin the next attempt, of all members or of each failed one alone.
+    """Count the failures and begin the next attempt, of all members or of each failed member alone.
 
     The errors of independent replicas are not compared: the same one from two of them, such as a lost connection to
     their chief, is no repetition, and their progress is unknown.
     """
     record, restarts = state.record, state.record.restarts
-    used = budget.at_checkpoint(restarts, context.newest_checkpoint(state))
-    is_compared = used is restarts and not is_independent(context, state)
+    used_budget = budget.at_checkpoint(restarts, context.newest_checkpoint(state))
+    is_compared = used_budget is restarts and not is_independent(context, state)
     last = context.last_root_cause(state.gang) if is_compared else None
     limit, key = context.spec.run_policy.backoff_limit, f"{context.job.metadata.uid}-{record.attempt}"
     failures: list[ReplicaFailure] = []
     delay = 0.0
     for cause in causes:
-        repeated = _is_repeated(cause, last)
-        decision = budget.decide(used, cause.classification, limit, repeated=repeated, jitter_key=key)
-        used, delay = decision.restarts, max(delay, decision.delay_seconds)
-        record = record.changed(**dict(used))
+        is_repeated = _is_repeated(cause, last)
+        decision = budget.decide(used_budget, cause.classification, limit, repeated=is_repeated, jitter_key=key)
+        used_budget, delay = decision.restarts, max(delay, decision.delay_seconds)
+        record = record.changed(**dict(used_budget))
         failures += records(context, state, cause, counted=decision.counted)
         if decision.final:
-            failure = _final(context, cause, decision)
+            failure = _terminal_failure(context, cause, decision)
             return GangDecision(replace(state, record=record), failures=tuple(failures), failure=failure)
     record, excluded = exclude_nodes(context, state, record, causes)
-    following = _next_attempt(context, state, record, causes, delay, alone=alone)
-    return _next(context, state, following, causes, tuple(failures), excluded, alone=alone)
+    next_record = _next_record(context, state, record, causes, delay, alone=alone)
+    return _begin_attempt(context, state, next_record, causes, tuple(failures), excluded, alone=alone)
 
 
-def _final(context: PlanContext, cause: RootCause, decision: BudgetDecision) -> Failure:
+def _terminal_failure(context: PlanContext, cause: RootCause, decision: BudgetDecision) -> Failure:
     """Return the failure of the gang, whose root cause is final or exceeds the limit."""
     remedy = decision.remedy or _REMEDIES.get(decision.final, "")
     return Failure(decision.final, "; ".join(filter(None, (cause.text, remedy))) + log_hint(context, cause))
@@ -180,11 +180,11 @@ def _is_repeated(cause: RootCause, last: ReplicaFailure | None) -> bool:
         return False  # another node had the same fault: a third one may not have it
     # without a message, the reason that replaces it does not identify the error
     text = failure_message(cause.pod)[:1024] if cause.pod.message.strip() else ""
-    before = ApplicationError(last.exit_code, last.message)
-    return ApplicationError(cause.pod.exit_code, text).repeats(before)
+    last_error = ApplicationError(last.exit_code, last.message)
+    return ApplicationError(cause.pod.exit_code, text).repeats(last_error)
 
 
-def _next_attempt(
+def _next_record(
     context: PlanContext,
     state: GangState,
     record: GangStatus,
@@ -197,16 +197,16 @@ def _next_attempt(
     if not alone:
         return record.next_attempt(retry_after=retry_after)
     for cause in causes:
-        who, number = cause.member.name, record.attempt + 1
-        replaced = {**record.replaced, who: number}
-        pending, completed = record.pending_replacements | {who}, record.completed - {who}
+        name, number = cause.member.name, record.attempt + 1
+        replaced = {**record.replaced, name: number}
+        pending, completed = record.pending_replacements | {name}, record.completed - {name}
         record = record.changed(attempt=number, replaced=replaced, pending_replacements=pending, completed=completed)
         if cause.member == state.gang.leader:
             record = record.with_new_leader()
     return record.changed(retry_after=retry_after)
 
 
-def _next(
+def _begin_attempt(
     context: PlanContext,
     state: GangState,
     record: GangStatus,
@@ -217,10 +217,10 @@ def _next(
     alone: bool,
 ) -> GangDecision:
     """Return the decision that begins the next attempt, with its conditions and events."""
-    following = gang_state(state.gang, record, context.view.pods)
+    next_state = gang_state(state.gang, record, context.view.pods)
     text, reason = causes[-1].text, causes[-1].classification.reason
     identity = f"{state.gang.name}-{record.attempt}"
-    when = f"begins at {record.retry_after}" if record.retry_after else "follows"
+    timing = f"begins at {record.retry_after}" if record.retry_after else "follows"
     trains_on = alone and continues_without(context, state, [cause.member for cause in causes])
     events = [Event(EventReason.RESTARTING, text, warning=True, identity=identity, cause=reason)]
     if excluded:
@@ -228,10 +228,10 @@ def _next(
         events.append(Event(EventReason.NODE_AVOIDED, note, warning=True, identity=identity))
     wait = -context.seconds_since(record.retry_after) if record.retry_after else 0.0
     return GangDecision(
-        following,
-        create=following.missing if wait <= 0 else (),
+        next_state,
+        create=next_state.missing if wait <= 0 else (),
         conditions=_restart_conditions(
-            state, reason, text, f"attempt {record.attempt} {when}: {text}", trains_on=trains_on
+            state, reason, text, f"attempt {record.attempt} {timing}: {text}", trains_on=trains_on
         ),
         failures=failures,
         events=tuple(events),

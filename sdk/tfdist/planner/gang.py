@@ -62,16 +62,16 @@ def _run(context: PlanContext, state: GangState, recorded: Sequence[ReplicaFailu
     sizes = _resized_roles(context, state)
     if sizes:
         return restart_resized(context, state, sizes)
-    planned = planned_restart(context, state)
-    if planned:
-        return planned
+    restart = planned_restart(context, state)
+    if restart:
+        return restart
     if state.failed_or_terminating or state.deleted_members:
         return handle_failure(context, state)
     if state.missing:
-        return _creation(context, state)
+        return _create_pods(context, state)
     if not state.all_started:
-        return _starting(context, state)
-    return _running(context, state, recorded)
+        return _await_start(context, state)
+    return _plan_running(context, state, recorded)
 
 
 def _resized_roles(context: PlanContext, state: GangState) -> str:
@@ -79,80 +79,82 @@ def _resized_roles(context: PlanContext, state: GangState) -> str:
 
     A gang is resized only while the job is suspended, but the suspension may begin and end between two reconciles.
     """
-    known = context.view.status.replicas or {}
-    old = {role: known[role].desired for role in state.gang.sizes() if role in known}
-    changed = {role: n for role, n in state.gang.sizes().items() if n != old.get(role, n)}
+    stored_counts = context.view.status.replicas or {}
+    old_sizes = {role: stored_counts[role].desired for role in state.gang.sizes() if role in stored_counts}
+    new_sizes = {role: n for role, n in state.gang.sizes().items() if n != old_sizes.get(role, n)}
     roles = state.gang.sizes()
     oldest = state.record.last_full_restart
-    begun = any(p.role in roles and p.attempt >= oldest for p in context.view.pods)  # of removed replicas too
-    return ", ".join(f"{role}: {count(n, 'replica')} instead of {old[role]}" for role, n in changed.items() if begun)
+    have_pods = any(p.role in roles and p.attempt >= oldest for p in context.view.pods)  # of removed replicas too
+    return ", ".join(
+        f"{role}: {count(n, 'replica')} instead of {old_sizes[role]}" for role, n in new_sizes.items() if have_pods
+    )
 
 
-def _creation(context: PlanContext, state: GangState) -> GangDecision:
-    """Create missing pods after the back-off, once the checkpoint directory is free and the scheduler is there."""
+def _create_pods(context: PlanContext, state: GangState) -> GangDecision:
+    """Create missing pods after the back-off, once the checkpoint directory is free and the scheduler is installed."""
     obstacle = directory_in_use(context) or missing_scheduler(context, state)
     if obstacle is not None:
-        decision = _awaiting(context, state, obstacle)
+        decision = _await_replicas(context, state, obstacle)
         return replace(decision, requeue_after_seconds=min_delay([decision.requeue_after_seconds, RETRY_SECONDS]))
     if context.revision is None:
         text = f"a pod of the {state.gang.name} is missing; none is created until the specification is corrected"
-        return _awaiting(context, state, Failure(ConditionReason.FAILED_CREATE, text))
+        return _await_replicas(context, state, Failure(ConditionReason.FAILED_CREATE, text))
     if context.specification_of(state) is None:
         return restart_without_specification(context, state)
     wait = -context.seconds_since(state.record.retry_after) if state.record.retry_after else 0.0
     if wait > 0 and not has_drained(context, state):
         return GangDecision(state, requeue_after_seconds=wait)
     text = f"a replica of the {state.gang.name} cannot be created: {context.view.runtime.create_error}"
-    decision = _awaiting(
+    decision = _await_replicas(
         context, state, Failure(ConditionReason.FAILED_CREATE, text) if context.view.runtime.create_error else None
     )
     return replace(pod_rejection.with_rejection(context, state, decision), create=state.missing)
 
 
-def _starting(context: PlanContext, state: GangState) -> GangDecision:
+def _await_start(context: PlanContext, state: GangState) -> GangDecision:
     """Wait for the replicas to start."""
     if state.unstartable:
         return release_nodes(context, state) or _unstartable(context, state, state.unstartable)
     slow = unexplained_pod(context, state)
-    decision = _awaiting(context, state, kubelet_problem(context, slow))
-    again = min_delay([decision.requeue_after_seconds, seconds_until_unexplained(context, state)])
-    return replace(decision, unexplained_pod=slow.name if slow else "", requeue_after_seconds=again)
+    decision = _await_replicas(context, state, kubelet_problem(context, slow))
+    requeue = min_delay([decision.requeue_after_seconds, seconds_until_unexplained(context, state)])
+    return replace(decision, unexplained_pod=slow.name if slow else "", requeue_after_seconds=requeue)
 
 
 def _unstartable(context: PlanContext, state: GangState, pod: PodSummary) -> GangDecision:
     """Wait while a replica cannot start."""
-    decision = _awaiting(context, state, _problem(context, pod))
-    again = min_delay([decision.requeue_after_seconds, seconds_until_release(context, state)])
-    return replace(decision, requeue_after_seconds=again)
+    decision = _await_replicas(context, state, _problem(context, pod))
+    requeue = min_delay([decision.requeue_after_seconds, seconds_until_release(context, state)])
+    return replace(decision, requeue_after_seconds=requeue)
 
 
-def _awaiting(context: PlanContext, state: GangState, problem: Failure | None) -> GangDecision:
+def _await_replicas(context: PlanContext, state: GangState, problem: Failure | None) -> GangDecision:
     """Wait for replicas until the start deadline; `problem` is the reason why one cannot start."""
     condition = not_ready(problem.reason, problem.message) if problem else _starting_condition(context, state)
     conditions = _allowed_conditions(
         context, state, (condition, *missing_replica_conditions(context, state, condition))
     )
-    slow = None if problem or state.gang.name is not GangName.TRAINING else _until_slow(context, state)
+    slow = None if problem or state.gang.name is not GangName.TRAINING else _seconds_until_slow(context, state)
     decision = GangDecision(state, conditions=conditions, requeue_after_seconds=slow)
     limit, field = context.spec.run_policy.start_deadline_seconds, " (runPolicy.startDeadlineSeconds)"
     if limit is None and problem and problem.reason in {ConditionReason.IMAGE_ERROR, ConditionReason.CONFIG_ERROR}:
         limit, field = _IMAGE_DEADLINE_SECONDS, ""
     if limit is None:
         return decision
-    since = _waiting_since(context, state)
-    left = limit - context.seconds_since(since) if since else float(limit)
-    if left > 0:
-        return replace(decision, requeue_after_seconds=min_delay([left, decision.requeue_after_seconds]))
-    known = problem or Failure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started(context, state))
-    return replace(decision, failure=Failure(known.reason, f"{known.message}; gave up after {limit} s{field}"))
+    start = _waiting_since(context, state)
+    remaining = limit - context.seconds_since(start) if start else float(limit)
+    if remaining > 0:
+        return replace(decision, requeue_after_seconds=min_delay([remaining, decision.requeue_after_seconds]))
+    failure = problem or Failure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started_text(context, state))
+    return replace(decision, failure=Failure(failure.reason, f"{failure.message}; gave up after {limit} s{field}"))
 
 
 def _waiting_since(context: PlanContext, state: GangState) -> str:
     """Return since when (RFC 3339) the gang waits for a replica to start; replicas that run already do not count."""
     pending = [p.created_at for p in state.pods if p.state is PodState.PENDING and p.created_at]
     newest = [p.created_at for p in state.pods if p.attempt == state.attempt and p.created_at]
-    ready = find_condition(context.view.status, ConditionType.PODS_READY)
-    not_ready_since = ready.last_transition_time if ready and ready.status == "False" else ""
+    pods_ready = find_condition(context.view.status, ConditionType.PODS_READY)
+    not_ready_since = pods_ready.last_transition_time if pods_ready and pods_ready.status == "False" else ""
     if state.record.released and not_ready_since:
         return not_ready_since  # a release of nodes does not extend the deadline
     if pending or newest:
@@ -165,9 +167,9 @@ def _problem(context: PlanContext, pod: PodSummary) -> Failure:
     reason = ConditionReason.UNSCHEDULABLE
     if pod.reason in CANNOT_START:
         reason = ConditionReason.CONFIG_ERROR if "Config" in pod.reason else ConditionReason.IMAGE_ERROR
-    who = pod.replica
-    where = f"{_image_path(context, pod.role)}: {who}" if reason == ConditionReason.IMAGE_ERROR else who
-    return Failure(reason, f"{where} cannot start: {pod.reason}: {pod.message or 'no reason given'}")
+    replica = pod.replica
+    subject = f"{_image_path(context, pod.role)}: {replica}" if reason == ConditionReason.IMAGE_ERROR else replica
+    return Failure(reason, f"{subject} cannot start: {pod.reason}: {pod.message or 'no reason given'}")
 
 
 def _image_path(context: PlanContext, role: Role) -> str:
@@ -177,11 +179,11 @@ def _image_path(context: PlanContext, role: Role) -> str:
     return f"spec.{name}.image" if fields and fields.image else "spec.image"
 
 
-def _running(context: PlanContext, state: GangState, recorded: Sequence[ReplicaFailure]) -> GangDecision:
+def _plan_running(context: PlanContext, state: GangState, recorded: Sequence[ReplicaFailure]) -> GangDecision:
     waits = inplace_restart.rendezvous_wait(context, state)
     unreported = unreported_progress(context, state)
     run = running_text(state)
-    text = f"{run} (attempt {state.attempt}){_first_rendezvous(waits)}{pending_members(context, state)}"
+    text = f"{run} (attempt {state.attempt}){_first_rendezvous_text(waits)}{pending_members(context, state)}"
     text += unreported.text + older_specification(context, state)
     conditions = [Condition(ConditionType.PODS_READY, True, ConditionReason.ALL_REPLICAS_RUNNING, run)]
     if waits and waits.restart:
@@ -193,44 +195,44 @@ def _running(context: PlanContext, state: GangState, recorded: Sequence[ReplicaF
         return GangDecision(state, conditions=_allowed_conditions(context, state, tuple(conditions)))
     if state.gang.name is GangName.TRAINING:
         conditions.append(Condition(ConditionType.RUNNING, True, ConditionReason.ALL_REPLICAS_RUNNING, text))
-    found = check_progress(context, state)
-    if isinstance(found, Stalled):
-        return restart_stalled(context, state, found)
+    result = check_progress(context, state)
+    if isinstance(result, Stalled):
+        return restart_stalled(context, state, result)
     if context.view.runtime.leader_unresponsive:
         conditions.append(
             Condition(ConditionType.STALLED, True, ConditionReason.LEADER_UNRESPONSIVE, _unresponsive_leader(state))
         )
-    elif _progresses_again(context, found):
+    elif _progresses_again(context, result):
         conditions.append(
             Condition(ConditionType.STALLED, False, ConditionReason.PROGRESS_RESUMED, "training completes steps again")
         )
     return GangDecision(
         state,
         conditions=_allowed_conditions(context, state, tuple(conditions)),
-        probes=found.probes,
-        probe_id=found.probe_id,
-        requeue_after_seconds=min_delay([found.requeue_after_seconds, unreported.requeue_after_seconds]),
+        probes=result.probes,
+        probe_id=result.probe_id,
+        requeue_after_seconds=min_delay([result.requeue_after_seconds, unreported.requeue_after_seconds]),
     )
 
 
-def _progresses_again(context: PlanContext, found: Progressing) -> bool:
+def _progresses_again(context: PlanContext, result: Progressing) -> bool:
     """Return whether a gang with `Stalled=True` makes progress again."""
-    known = find_condition(context.view.status, ConditionType.STALLED)
+    stalled = find_condition(context.view.status, ConditionType.STALLED)
     return (
-        known is not None
-        and known.status == "True"
-        and (found.progressing or known.reason == ConditionReason.LEADER_UNRESPONSIVE)
+        stalled is not None
+        and stalled.status == "True"
+        and (result.progressing or stalled.reason == ConditionReason.LEADER_UNRESPONSIVE)
     )
 
 
 def _unresponsive_leader(state: GangState) -> str:
     """Return a message that names the unresponsive leader; the other launchers wait for it, or its pod is replaced."""
     pod = state.leader
-    who = f"{pod.replica} (pod {pod.name}, node {pod.node})" if pod else state.gang.leader.name
-    return f"{who} leads the gang and no longer answers: the process, its node or the network to it hangs"
+    leader = f"{pod.replica} (pod {pod.name}, node {pod.node})" if pod else state.gang.leader.name
+    return f"{leader} leads the gang and no longer answers: the process, its node or the network to it hangs"
 
 
-def _first_rendezvous(waits: inplace_restart.RendezvousWait | None) -> str:
+def _first_rendezvous_text(waits: inplace_restart.RendezvousWait | None) -> str:
     """Return the part of a message about the first rendezvous of the launchers; "" without one."""
     return f"; their launchers wait: {waits.text}" if waits and not waits.restart else ""
 
@@ -238,29 +240,31 @@ def _first_rendezvous(waits: inplace_restart.RendezvousWait | None) -> str:
 def _starting_condition(context: PlanContext, state: GangState) -> Condition:
     """Return the condition of a gang that starts; after a while it names a replica that has not started."""
     text = f"{state.gang.name} starts with {count(len(state.gang.members), 'replica')} (attempt {state.attempt})"
-    if _until_slow(context, state) is None:
-        text += f"; {_not_started(context, state)}"
+    if _seconds_until_slow(context, state) is None:
+        text += f"; {_not_started_text(context, state)}"
     return not_ready(ConditionReason.STARTING, text)
 
 
-def _until_slow(context: PlanContext, state: GangState) -> float | None:
+def _seconds_until_slow(context: PlanContext, state: GangState) -> float | None:
     """Return the seconds until a start counts as slow; None if it does already."""
     since = _waiting_since(context, state)
-    left = _SLOW_SECONDS - context.seconds_since(since) if since else _SLOW_SECONDS
-    return left if left > 0 else None
+    remaining = _SLOW_SECONDS - context.seconds_since(since) if since else _SLOW_SECONDS
+    return remaining if remaining > 0 else None
 
 
-def _not_started(context: PlanContext, state: GangState) -> str:
+def _not_started_text(context: PlanContext, state: GangState) -> str:
     """Return a message about the replica that has not started; of several the last, which probably starts last."""
     pending = [p for p in state.pods if p.state is PodState.PENDING]
     if not pending:
         return f"{', '.join(m.name for m in state.missing[-1:])} of the {state.gang.name} has no pod"
     pod = next((p for p in pending if kubelet_text(context, p)), pending[-1])
     node = f", node {pod.node}" if pod.node else ""
-    why = ": ".join(filter(None, (pod.reason, pod.message or kubelet_text(context, pod))))
-    if not why:
-        why = f"the kubelet of node {pod.node} has not reported it" if pod.node else "no node has been assigned to it"
-    return f"{pod.replica} (pod {pod.name}{node}) has not started: {why}"
+    reason = ": ".join(filter(None, (pod.reason, pod.message or kubelet_text(context, pod))))
+    if not reason:
+        reason = (
+            f"the kubelet of node {pod.node} has not reported it" if pod.node else "no node has been assigned to it"
+        )
+    return f"{pod.replica} (pod {pod.name}{node}) has not started: {reason}"
 
 
 def _allowed_conditions(
@@ -268,7 +272,7 @@ def _allowed_conditions(
 ) -> tuple[Condition, ...]:
     """Return the conditions that a gang may set: during training, an evaluator sets only problems of its start.
 
-    The start of an evaluation gang shows in the phase and needs no write of its own.
+    The phase reports the start of an evaluation gang, which needs no separate write.
     """
     if state.gang.name is GangName.TRAINING:
         return conditions

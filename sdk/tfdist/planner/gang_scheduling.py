@@ -40,10 +40,10 @@ _NO_QUEUES: Final = (
 
 
 def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
-    """Return why a gang cannot start: the gang scheduler that the job requests is not there; None if it is.
+    """Return why a gang cannot start: the gang scheduler that the job requests is not installed; None if it is.
 
-    A gang that has started goes on without it. Of `gang: Volcano`, validation has rejected another `schedulerName`.
-    Without Kueue no pod is created, as it cannot admit it.
+    A gang that has started continues without it. With `gang: Volcano`, validation rejects any other `schedulerName`.
+    Without Kueue no pod is created, since nothing can admit the job.
     """
     if is_missing(context.view, context.job):
         return Failure(ConditionReason.GANG_SCHEDULER_MISSING, NOT_INSTALLED)
@@ -83,7 +83,7 @@ def pod_groups(
         creates: the gangs of which a pod is created now.
     """
     served = POD_GROUPS.keys() & context.view.served_systems
-    needed = (s for s in states if s.gang.name in creates or any(not p.ended for p in s.pods))
+    running_states = (s for s in states if s.gang.name in creates or any(not p.ended for p in s.pods))
     return tuple(
         pod_group(
             context.specification_of(state) or context.job,
@@ -92,7 +92,7 @@ def pod_groups(
             state.record.last_full_restart,
             context.installation,
         )
-        for state in needed
+        for state in running_states
         if state.record.system in served
     )
 
@@ -101,20 +101,24 @@ def scheduling_status(context: PlanContext, states: Mapping[GangName, GangState]
     """Return `status.scheduling` of the gang that was started last; None if it is a single replica in no queue."""
     state = states.get(GangName.EVALUATION) or states.get(GangName.TRAINING)
     if uses_kueue(context.view, context.job):
-        return _waiting(context, state, SchedulingStatus(system=GangSystem.KUEUE, queue=queue_name(context.job)))
+        return _with_wait(context, state, SchedulingStatus(system=GangSystem.KUEUE, queue=queue_name(context.job)))
     if state is None:
         return context.view.status.scheduling
     system = state.record.system
     if len(state.gang.members) == 1 and system is GangSystem.NONE:
         return None
     queue = (context.spec.scheduling.queue or "default") if system is GangSystem.VOLCANO else None
-    return _waiting(context, state, SchedulingStatus(system=system, queue=queue))
+    return _with_wait(context, state, SchedulingStatus(system=system, queue=queue))
 
 
-def _waiting(context: PlanContext, state: GangState | None, status: SchedulingStatus) -> SchedulingStatus:
+def _with_wait(context: PlanContext, state: GangState | None, status: SchedulingStatus) -> SchedulingStatus:
     """Return `status` with why the job waits, and since when: for its queue, or for a node."""
-    if held := context.queue_wait:
-        changes = {"position": held.position or None, "reason": held.message, "since": held.since or None}
+    if queue_wait := context.queue_wait:
+        changes = {
+            "position": queue_wait.position or None,
+            "reason": queue_wait.message,
+            "since": queue_wait.since or None,
+        }
         return status.model_copy(update=changes)
     pod = next(iter(state.unschedulable), None) if state else None
     if pod is None:

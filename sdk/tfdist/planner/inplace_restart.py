@@ -62,7 +62,7 @@ def apply_launcher_report(context: PlanContext, state: GangState) -> LauncherUpd
     report = launcher_report(context, state)
     if report is None:
         return LauncherUpdate(state.record)
-    fresh = _unrecorded(state, report.failures)
+    fresh = _new_failures(state, report.failures)
     record = with_launcher_restarts(state.record, report.restarts).changed(in_place=True)
     if fresh:
         record = record.changed(last_recorded_failure=fresh[-1].id)
@@ -79,13 +79,13 @@ def rendezvous_wait(context: PlanContext, state: GangState) -> RendezvousWait | 
     return RendezvousWait("; ".join(report.waiting_for), restart=report.round >= 0 or state.attempt > 0)
 
 
-def _unrecorded(state: GangState, failures: Sequence[RoundFailure]) -> list[RoundFailure]:
+def _new_failures(state: GangState, failures: Sequence[RoundFailure]) -> list[RoundFailure]:
     """Return the failures after the last recorded one; all, if the report no longer holds that.
 
     Failures of unknown members are dropped and unknown reasons replaced: a report is untrusted input.
     """
-    known = [number for number, failure in enumerate(failures) if failure.id == state.record.last_recorded_failure]
-    fresh = failures[known[-1] + 1 :] if known else failures
+    positions = [number for number, failure in enumerate(failures) if failure.id == state.record.last_recorded_failure]
+    fresh = failures[positions[-1] + 1 :] if positions else failures
     members = set(state.gang.members) if fresh else set()
     return [
         failure.model_copy(update={"reason": known_reason(failure.reason)})
@@ -99,18 +99,21 @@ def with_launcher_restarts(record: GangStatus, reported: Restarts) -> GangStatus
 
     A new checkpoint resets their counters, as it does in the controller.
     """
-    more, free = (
+    counted, uncounted = (
         max(0, reported.counted - record.launcher_counted),
         max(0, reported.uncounted - record.launcher_uncounted),
     )
-    since, free_since = record.since_checkpoint + more, record.uncounted_since_checkpoint + free
+    since_checkpoint, uncounted_since_checkpoint = (
+        record.since_checkpoint + counted,
+        record.uncounted_since_checkpoint + uncounted,
+    )
     if reported.checkpoint_step > record.checkpoint_step:
-        since, free_since = reported.since_checkpoint, reported.uncounted_since_checkpoint
+        since_checkpoint, uncounted_since_checkpoint = reported.since_checkpoint, reported.uncounted_since_checkpoint
     return record.changed(
-        counted=min(record.counted + more, INT32_MAX),
-        uncounted=min(record.uncounted + free, INT32_MAX),
-        since_checkpoint=min(since, INT32_MAX),
-        uncounted_since_checkpoint=min(free_since, INT32_MAX),
+        counted=min(record.counted + counted, INT32_MAX),
+        uncounted=min(record.uncounted + uncounted, INT32_MAX),
+        since_checkpoint=min(since_checkpoint, INT32_MAX),
+        uncounted_since_checkpoint=min(uncounted_since_checkpoint, INT32_MAX),
         checkpoint_step=max(reported.checkpoint_step, record.checkpoint_step),
         launcher_counted=max(reported.counted, record.launcher_counted),
         launcher_uncounted=max(reported.uncounted, record.launcher_uncounted),
@@ -119,8 +122,11 @@ def with_launcher_restarts(record: GangStatus, reported: Restarts) -> GangStatus
 
 def launcher_termination(state: GangState) -> tuple[PodSummary, GangEnd] | None:
     """Return the pod of the root cause, and why the launchers gave up; None if they did not."""
-    found = [(p, end) for p in state.failed_or_terminating if (end := _gang_end(state, p)) is not None]
-    return next(((p, e) for p, e in found if (p.role, p.index) == (e.role, e.index)), found[0] if found else None)
+    terminations = [(p, end) for p in state.failed_or_terminating if (end := _gang_end(state, p)) is not None]
+    return next(
+        ((p, e) for p, e in terminations if (p.role, p.index) == (e.role, e.index)),
+        terminations[0] if terminations else None,
+    )
 
 
 def _gang_end(state: GangState, pod: PodSummary) -> GangEnd | None:
@@ -134,9 +140,9 @@ def _gang_end(state: GangState, pod: PodSummary) -> GangEnd | None:
 
 def is_recorded(context: PlanContext, pod: PodSummary, end: GangEnd) -> bool:
     """Return whether the failure for which the launchers gave up is recorded already, from a report."""
-    where = (str(end.role), end.index, end.round, pod.attempt)
+    key = (str(end.role), end.index, end.round, pod.attempt)
     causes = (f for f in context.view.status.failures or () if f.root_cause)
-    return any((f.role, f.index, f.round, f.attempt) == where for f in causes)
+    return any((f.role, f.index, f.round, f.attempt) == key for f in causes)
 
 
 def gang_survives(state: GangState) -> bool:
@@ -147,9 +153,9 @@ def gang_survives(state: GangState) -> bool:
 
 def graceful_exit_remaining_seconds(context: PlanContext, state: GangState) -> float:
     """Return how many seconds more to wait for terminating pods: their launchers save together with all others."""
-    leaving = (p for p in state.failed_or_terminating if p.deleting and not p.ended and p.reason != _NODE_IS_GONE)
-    left = (GRACEFUL_EXIT_SECONDS - context.seconds_since(p.deleted_at) for p in leaving if p.deleted_at)
-    return max(left, default=0.0)
+    terminating = (p for p in state.failed_or_terminating if p.deleting and not p.ended and p.reason != _NODE_IS_GONE)
+    remaining = (GRACEFUL_EXIT_SECONDS - context.seconds_since(p.deleted_at) for p in terminating if p.deleted_at)
+    return max(remaining, default=0.0)
 
 
 def _events(causes: Sequence[RoundFailure]) -> Iterator[Event]:
@@ -162,6 +168,6 @@ def _events(causes: Sequence[RoundFailure]) -> Iterator[Event]:
         identity = f"training-{omitted[-1].id}-and-{len(omitted) - 1}"
         yield Event(EventReason.RESTARTING, text, warning=True, identity=identity, cause=omitted[-1].reason)
     for failure in causes[-MAX_EVENTS:]:
-        who = replica_name(failure.role, failure.index)
-        text = f"{who} failed in round {failure.round}: {failure.message}; the launchers restart the gang in place"
+        replica = replica_name(failure.role, failure.index)
+        text = f"{replica} failed in round {failure.round}: {failure.message}; the launchers restart the gang in place"
         yield Event(EventReason.RESTARTING, text, warning=True, identity=f"training-{failure.id}", cause=failure.reason)

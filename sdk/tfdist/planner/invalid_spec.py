@@ -30,11 +30,11 @@ def context_of_invalid_job(view: JobView, now: datetime, installation: Installat
     records = stored_records(view.status).values()
     if view.stored.partial is None or not records:
         return None
-    known = [record for record in records if record.generation in view.stored.older]
+    valid_records = [record for record in records if record.generation in view.stored.older]
     revision = None
     job = view.stored.partial
-    if known:
-        newest = max(known, key=lambda record: record.generation)
+    if valid_records:
+        newest = max(valid_records, key=lambda record: record.generation)
         job = view.stored.older[newest.generation]
         limits = {name: getattr(view.stored.partial.spec, name) for name in _AT_ONCE}
         job = job.model_copy(update={"spec": job.spec.model_copy(update=limits)})
@@ -52,7 +52,7 @@ def set_validity(context: PlanContext, builder: PlanBuilder) -> None:
 
     Warnings about a valid specification are published as an event.
     """
-    known = find_condition(context.view.status, ConditionType.INVALID)
+    stored = find_condition(context.view.status, ConditionType.INVALID)
     if not context.view.problems:
         _publish_warnings(context.view, builder)
         if is_true(context.view.status, ConditionType.INVALID) and not pod_rejection.is_rejected(context.view):
@@ -60,12 +60,12 @@ def set_validity(context: PlanContext, builder: PlanBuilder) -> None:
                 Condition(ConditionType.INVALID, False, ConditionReason.SPEC_VALID, "the specification is valid")
             )
         return
-    message = f"{'; '.join(map(str, context.view.problems))}; {_continues(context)}"
+    message = f"{'; '.join(map(str, context.view.problems))}; {_continuation_text(context)}"
     reason = ConditionReason.INVALID_UPDATE
     if stays_suspended(context) and not context.spec.run_policy.suspend:
         reason = ConditionReason.INVALID_SPEC
     builder.set_conditions(Condition(ConditionType.INVALID, True, reason, message))
-    if known is None or known.status != "True" or known.observed_generation != context.view.generation:
+    if stored is None or stored.status != "True" or stored.observed_generation != context.view.generation:
         builder.record_event(Event(EventReason.INVALID, message, warning=True, identity=str(context.view.generation)))
 
 
@@ -76,7 +76,7 @@ def _publish_warnings(view: JobView, builder: PlanBuilder) -> None:
         builder.record_event(Event(EventReason.SPEC_WARNING, text, warning=True, identity=str(view.generation)))
 
 
-def _continues(context: PlanContext) -> str:
+def _continuation_text(context: PlanContext) -> str:
     if is_suspended_or_suspending(context.view.status):
         return "the job stays suspended until the specification is corrected"
     if context.revision is not None:

@@ -32,7 +32,7 @@ from tfdist.timestamps import rfc3339
 
 
 def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
-    """Return everything to do for one job now.
+    """Return the plan of one reconcile of a job.
 
     Args:
         view: the observed state of the job.
@@ -51,13 +51,13 @@ def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
         revision = SpecRevision(view.job, view.generation, view.stored.template)
         context = PlanContext(view, view.job, now, installation, revision)
     stops = context.spec.run_policy.suspend or stays_suspended(context) or context.queue_wait is not None
-    suspended = stops and not is_job_complete(context)
-    context = context if suspended else with_next_attempts(context)
+    is_suspended = stops and not is_job_complete(context)
+    context = context if is_suspended else with_next_attempts(context)
     builder = PlanBuilder(context)
     set_validity(context, builder)
-    if suspended:
+    if is_suspended:
         return suspend_job(context, builder)
-    return _go_on(context, builder)
+    return _plan_running(context, builder)
 
 
 def _invalid(view: JobView, now: datetime) -> Plan:
@@ -71,31 +71,31 @@ def _invalid(view: JobView, now: datetime) -> Plan:
     return Plan(status=status.to_json(), events=(event,))
 
 
-def _go_on(context: PlanContext, builder: PlanBuilder) -> Plan:
+def _plan_running(context: PlanContext, builder: PlanBuilder) -> Plan:
     """Plan a job that is neither invalid nor suspended."""
     builder.set_conditions(*resume_conditions(context, builder))
     acknowledge(context, builder)
     builder.set_field_if_unset("active_since", rfc3339(context.now))
-    late = _active_for_too_long(context, builder)
+    deadline_failure = _check_active_deadline(context, builder)
     if context.spec.task is Task.EVALUATE:
-        return _evaluate_alone(context, builder, late)
+        return _evaluate_only(context, builder, deadline_failure)
     training = context.states[GangName.TRAINING]
     if meets_success_policy(context, training):
-        return evaluation.evaluate_after_training(context, builder, training, late)
-    return _train(context, builder, training, late)
+        return evaluation.evaluate_after_training(context, builder, training, deadline_failure)
+    return _train(context, builder, training, deadline_failure)
 
 
-def _train(context: PlanContext, builder: PlanBuilder, training: GangState, late: Failure | None) -> Plan:
+def _train(context: PlanContext, builder: PlanBuilder, training: GangState, deadline_failure: Failure | None) -> Plan:
     decision = plan_gang(context, training)
-    if late and not decision.failure:
+    if deadline_failure and not decision.failure:
         builder.track_gang(training)
-        return builder.fail(late)
+        return builder.fail(deadline_failure)
     builder.add_decision(decision)
     if decision.failure:
         return builder.fail(decision.failure)
-    if _runs_first(context, decision):
+    if _starts_running(context, decision):
         builder.set_field_if_unset("start_time", rfc3339(context.now))
-        builder.record_event(_started(decision.state))
+        builder.record_event(_running_event(decision.state))
     slow = slow_replica_event(context, decision.state) if _runs(decision) else None
     if slow is not None:
         builder.record_event(slow)
@@ -107,8 +107,8 @@ def _train(context: PlanContext, builder: PlanBuilder, training: GangState, late
     return builder.build()
 
 
-def _runs_first(context: PlanContext, decision: GangDecision) -> bool:
-    """Return whether all replicas run now, and did not before."""
+def _starts_running(context: PlanContext, decision: GangDecision) -> bool:
+    """Return whether all replicas run for the first time since the last start."""
     return _runs(decision) and not is_true(context.view.status, ConditionType.RUNNING)
 
 
@@ -116,7 +116,7 @@ def _runs(decision: GangDecision) -> bool:
     return any(c.type is ConditionType.RUNNING and c.status for c in decision.conditions)
 
 
-def _evaluate_alone(context: PlanContext, builder: PlanBuilder, late: Failure | None) -> Plan:
+def _evaluate_only(context: PlanContext, builder: PlanBuilder, deadline_failure: Failure | None) -> Plan:
     """Plan a job of task `Evaluate`: it has an evaluation gang only."""
     text = "the job evaluates only (task: Evaluate)"
     builder.set_conditions(Condition(ConditionType.RUNNING, False, ConditionReason.EVALUATE_ONLY, text))
@@ -124,7 +124,7 @@ def _evaluate_alone(context: PlanContext, builder: PlanBuilder, late: Failure | 
     if state.leader_succeeded:
         return evaluation.succeed(context, builder, None, state)
     decision = plan_gang(context, state)
-    failure = decision.failure or late
+    failure = decision.failure or deadline_failure
     if failure:
         builder.add_decision(decision) if decision.failure else builder.track_gang(state)
         builder.set_conditions(Condition(ConditionType.EVALUATED, False, failure.reason, failure.message))
@@ -132,26 +132,26 @@ def _evaluate_alone(context: PlanContext, builder: PlanBuilder, late: Failure | 
     builder.add_decision(decision)
     if decision.state.record.has_run and context.view.status.start_time is None:
         builder.set_field("start_time", rfc3339(context.now))
-        builder.record_event(_started(decision.state))
+        builder.record_event(_running_event(decision.state))
     return builder.build()
 
 
-def _active_for_too_long(context: PlanContext, builder: PlanBuilder) -> Failure | None:
-    """Return the failure of a job that exceeds activeDeadlineSeconds, else set the timer for it."""
+def _check_active_deadline(context: PlanContext, builder: PlanBuilder) -> Failure | None:
+    """Return the failure of a job that exceeds activeDeadlineSeconds; else requeue it for the deadline."""
     limit = context.spec.run_policy.active_deadline_seconds
     since = context.view.status.active_since
     if limit is None or since is None:
         builder.requeue_after(limit)
         return None
-    left = limit - context.seconds_since(since)
-    if left > 0:
-        builder.requeue_after(left)
+    remaining = limit - context.seconds_since(since)
+    if remaining > 0:
+        builder.requeue_after(remaining)
         return None
     text = f"the job was active for longer than runPolicy.activeDeadlineSeconds, {limit} s, since {since}"
     return Failure(ConditionReason.ACTIVE_DEADLINE_EXCEEDED, text)
 
 
-def _started(state: GangState) -> Event:
+def _running_event(state: GangState) -> Event:
     leader = state.gang.leader.name
     text = f"{running_text(state)}; {leader} leads" if state.all_started else "the first replicas run"
     return Event(EventReason.RUNNING, text, identity=str(state.attempt))

@@ -1,4 +1,4 @@
-"""Kueue decides when a job runs: the job waits in its queue, and stops when Kueue evicts it, as if it was suspended.
+"""Kueue decides when a job runs: a job waits in its queue, and is suspended when Kueue evicts it.
 
 The controller does what Kueue's `jobframework` does for the jobs that Kueue knows (kueue, `reconciler.go`): it makes
 the Workload, starts the pods when that is admitted, stops them when it is evicted, releases the quota when they have
@@ -49,14 +49,14 @@ class QueueWait:
 def uses_kueue(view: JobView, job: TFDistJob) -> bool:
     """Return whether Kueue decides when a job runs.
 
-    With `Auto`, pods that another system has started keep that.
+    With `Auto`, pods that another system has scheduled keep that system.
     """
     scheduling = job.spec.scheduling
     if scheduling.gang != "Auto":
         return scheduling.gang == "Kueue"
-    asks = scheduling.queue is not None or names.QUEUE_LABEL in job.metadata.labels
-    started_by = view.status.scheduling.system if view.status.scheduling else GangSystem.KUEUE
-    return asks and view.kueue is not None and (started_by is GangSystem.KUEUE or not _lives(view))
+    requests_queue = scheduling.queue is not None or names.QUEUE_LABEL in job.metadata.labels
+    system = view.status.scheduling.system if view.status.scheduling else GangSystem.KUEUE
+    return requests_queue and view.kueue is not None and (system is GangSystem.KUEUE or not _uses_resources(view))
 
 
 def is_missing(view: JobView, job: TFDistJob) -> bool:
@@ -65,7 +65,7 @@ def is_missing(view: JobView, job: TFDistJob) -> bool:
 
 
 def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | None:
-    """Return why a job may not run; None if it may. Without Kueue, pods that run go on and none is created.
+    """Return why a job may not run; None if it may. Without Kueue, running pods continue and none is created.
 
     Args:
         view: the observed state.
@@ -75,8 +75,8 @@ def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | 
     if not uses_kueue(view, job):
         return None
     if view.kueue is None:
-        return None if _lives(view) else QueueWait(NOT_INSTALLED)
-    waits = _waiting(view, view.kueue.workload)
+        return None if _uses_resources(view) else QueueWait(NOT_INSTALLED)
+    waits = _admission_wait(view, view.kueue.workload)
     if waits is None and outdated and all(p.ended or p.deleting for p in view.pods):
         waits = QueueWait("its replicas have changed, and wait for another admission")
     if waits is None:
@@ -87,59 +87,59 @@ def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | 
 
 def has_outdated_workload(view: JobView, job: TFDistJob, installation: Installation) -> bool:
     """Return whether a job holds quota for other pods than it would start now; these need another admission."""
-    found = view.kueue.workload if view.kueue and not view.problems and uses_kueue(view, job) else None
-    return found is not None and found.holds_quota and found.spec_hash != _spec_hash(workload(job, installation))
+    stored = view.kueue.workload if view.kueue and not view.problems and uses_kueue(view, job) else None
+    return stored is not None and stored.holds_quota and stored.spec_hash != _spec_hash(workload(job, installation))
 
 
-def _spec_hash(wanted: Manifest) -> str:
-    return str(wanted["metadata"]["labels"][names.SPEC_HASH_LABEL])
+def _spec_hash(manifest: Manifest) -> str:
+    return str(manifest["metadata"]["labels"][names.SPEC_HASH_LABEL])
 
 
-def _waiting(view: JobView, found: WorkloadSummary | None) -> QueueWait | None:
-    """Return what a job waits for in its queue; None if it is admitted."""
+def _admission_wait(view: JobView, summary: WorkloadSummary | None) -> QueueWait | None:
+    """Return why a job waits in its queue; None if it is admitted."""
     assert view.kueue is not None  # noqa: S101  the caller has checked it
-    if found is None or found.deleting or found.finished:
+    if summary is None or summary.deleting or summary.finished:
         return QueueWait(view.kueue.error or _WAITS)
-    if found.evicted:
-        return _of_condition(found, "Evicted")
-    if not found.admitted:
-        reserved, checks = found.condition("QuotaReserved"), _pending_checks(found)
+    if summary.evicted:
+        return _wait_of_condition(summary, "Evicted")
+    if not summary.admitted:
+        reserved, checks = summary.condition("QuotaReserved"), _pending_checks(summary)
         if reserved.get("status") == "True":
             return QueueWait("; ".join(["its quota is reserved", *checks]), reserved.get("lastTransitionTime", ""))
-        return _of_condition(found, "QuotaReserved") if reserved else QueueWait(view.kueue.error or _WAITS)
-    if found.has_topology:
+        return _wait_of_condition(summary, "QuotaReserved") if reserved else QueueWait(view.kueue.error or _WAITS)
+    if summary.has_topology:
         return QueueWait(
             "Kueue assigned a topology, which TFDist does not support; use a ResourceFlavor without topologyName"
         )
-    unknown = found.flavors() - view.kueue.flavors.keys()
-    if unknown and not _lives(view):
+    unknown = summary.flavors() - view.kueue.flavors.keys()
+    if unknown and not _uses_resources(view):
         return QueueWait(f"its ResourceFlavor {min(unknown)} is not known")
     return None
 
 
-def _of_condition(found: WorkloadSummary, kind: str) -> QueueWait:
-    condition = found.condition(kind)
+def _wait_of_condition(summary: WorkloadSummary, kind: str) -> QueueWait:
+    condition = summary.condition(kind)
     return QueueWait(str(condition.get("message") or condition.get("reason")), condition.get("lastTransitionTime", ""))
 
 
-def _pending_checks(found: WorkloadSummary) -> list[str]:
+def _pending_checks(summary: WorkloadSummary) -> list[str]:
     """Return the admission checks that are not ready, with their messages."""
-    checks = [check for check in found.status.get("admissionChecks", ()) if check.get("state") != "Ready"]
+    checks = [check for check in summary.status.get("admissionChecks", ()) if check.get("state") != "Ready"]
     return [f"{check.get('name')}: {check.get('message') or check.get('state')}" for check in checks]
 
 
 def placements(view: JobView, job: TFDistJob) -> Mapping[Role, PodPlacement]:
-    """Return what the admission of a job adds to the pods of each role."""
+    """Return the placement that the admission of a job adds to the pods of each role."""
     if view.kueue is None or view.kueue.workload is None or not uses_kueue(view, job):
         return {}
-    found = view.kueue.workload.placements(view.kueue.flavors)
-    return {role: found[pod_set_of(role)] for role in Role if pod_set_of(role) in found}
+    pod_sets = view.kueue.workload.placements(view.kueue.flavors)
+    return {role: pod_sets[pod_set_of(role)] for role in Role if pod_set_of(role) in pod_sets}
 
 
 def workload_change(
     view: JobView, job: TFDistJob, installation: Installation, now: datetime, *, outdated: bool, all_run: bool
 ) -> WorkloadChange | None:
-    """Return what to change of the Workload of a job that has not finished; None for nothing.
+    """Return the change of the Workload of a job that has not finished; None for no change.
 
     Args:
         view: the observed state.
@@ -151,66 +151,66 @@ def workload_change(
     """
     if view.kueue is None:
         return None
-    found = view.kueue.workload
+    summary = view.kueue.workload
     if not uses_kueue(view, job) or job.spec.run_policy.suspend:
-        return WorkloadChange(delete=True) if found and not found.deleting and not _lives(view) else None
-    if found is not None and found.deleting:
+        return WorkloadChange(delete=True) if summary and not summary.deleting and not _uses_resources(view) else None
+    if summary is not None and summary.deleting:
         return None
-    if found is not None and (found.finished or (outdated and not _lives(view))):
+    if summary is not None and (summary.finished or (outdated and not _uses_resources(view))):
         return WorkloadChange(delete=True)
-    if found is None or not found.holds_quota:
-        return None if view.problems else _applied(workload(job, installation), found)
-    if found.evicted:
-        return None if _lives(view) else WorkloadChange(status=_released(found, now))
-    return _readiness(found, now, all_run=all_run)
+    if summary is None or not summary.holds_quota:
+        return None if view.problems else _apply_change(workload(job, installation), summary)
+    if summary.evicted:
+        return None if _uses_resources(view) else WorkloadChange(status=_released_status(summary, now))
+    return _readiness_change(summary, now, all_run=all_run)
 
 
-def _applied(wanted: Manifest, found: WorkloadSummary | None) -> WorkloadChange | None:
-    """Return the change by which a Workload without quota is the wanted one; None if it is."""
-    same = found is not None and found.spec_hash == _spec_hash(wanted)
-    return None if same else WorkloadChange(manifest=wanted)
+def _apply_change(desired: Manifest, summary: WorkloadSummary | None) -> WorkloadChange | None:
+    """Return the change that brings a Workload without quota to its desired state; None if it is current."""
+    is_current = summary is not None and summary.spec_hash == _spec_hash(desired)
+    return None if is_current else WorkloadChange(manifest=desired)
 
 
 def finished_workload(view: JobView, now: datetime) -> WorkloadChange | None:
-    """Return the change by which the Workload of a finished job releases its quota, once its pods have ended."""
-    found = view.kueue.workload if view.kueue else None
-    if found is None or found.finished or found.deleting or _lives(view):
+    """Return the change that releases the quota of a finished job, once its pods have ended."""
+    summary = view.kueue.workload if view.kueue else None
+    if summary is None or summary.finished or summary.deleting or _uses_resources(view):
         return None
     succeeded = is_true(view.status, ConditionType.SUCCEEDED)
     text = (view.status.summary.message if view.status.summary else None) or "the job has finished"
-    changed = _condition("Finished", True, "Succeeded" if succeeded else "Failed", text, now)
-    return WorkloadChange(status={"conditions": _merged(found, [changed])})
+    condition = _condition("Finished", True, "Succeeded" if succeeded else "Failed", text, now)
+    return WorkloadChange(status={"conditions": _merged_conditions(summary, [condition])})
 
 
-def _released(found: WorkloadSummary, now: datetime) -> dict[str, Any]:
-    """Return the status by which an evicted Workload waits in its queue again, at its former place.
+def _released_status(summary: WorkloadSummary, now: datetime) -> dict[str, Any]:
+    """Return the status that puts an evicted Workload back into its queue, at its former position.
 
-    Kueue itself sets `Requeued` to True when what it was evicted for is over, unless that was a preemption or a node.
+    Kueue sets `Requeued` to True when the reason of the eviction is over, except for preemptions and node failures.
     """
-    evicted = found.condition("Evicted")
+    evicted = summary.condition("Evicted")
     reason, text = str(evicted.get("reason")), str(evicted.get("message"))
-    again = reason in {"Preempted", "NodeFailures"}
-    changed = [
+    requeued = reason in {"Preempted", "NodeFailures"}
+    conditions = [
         _condition("QuotaReserved", False, "Pending", text, now),
         _condition("Admitted", False, "NoReservation", "The workload has no reservation", now),
         _condition("PodsReady", False, "WaitForStart", _NOT_READY, now),
-        _condition("Requeued", again, reason, text, now),
+        _condition("Requeued", requeued, reason, text, now),
     ]
-    return {"admission": None, "conditions": _merged(found, changed)}
+    return {"admission": None, "conditions": _merged_conditions(summary, conditions)}
 
 
-def _readiness(found: WorkloadSummary, now: datetime, *, all_run: bool) -> WorkloadChange | None:
-    """Return the change of `PodsReady`, from which Kueue's `waitForPodsReady` knows whether the pods run."""
-    known = found.condition("PodsReady")
-    if (known.get("status") == "True") == all_run:
+def _readiness_change(summary: WorkloadSummary, now: datetime, *, all_run: bool) -> WorkloadChange | None:
+    """Return the change of `PodsReady`, the condition that Kueue's `waitForPodsReady` evaluates."""
+    pods_ready = summary.condition("PodsReady")
+    if (pods_ready.get("status") == "True") == all_run:
         return None
-    recovers = known.get("reason") in {"WaitForRecovery", "Recovered", "Started"}
+    recovers = pods_ready.get("reason") in {"WaitForRecovery", "Recovered", "Started"}
     if all_run:
         reason = "Recovered" if recovers else "Started"
-        changed = _condition("PodsReady", True, reason, "all pods run", now)
+        condition = _condition("PodsReady", True, reason, "all pods run", now)
     else:
-        changed = _condition("PodsReady", False, "WaitForRecovery", _NOT_READY, now)
-    return WorkloadChange(status={"conditions": _merged(found, [changed])})
+        condition = _condition("PodsReady", False, "WaitForRecovery", _NOT_READY, now)
+    return WorkloadChange(status={"conditions": _merged_conditions(summary, [condition])})
 
 
 def _condition(kind: str, status: bool, reason: str, message: str, now: datetime) -> dict[str, Any]:
@@ -223,12 +223,12 @@ def _condition(kind: str, status: bool, reason: str, message: str, now: datetime
     }
 
 
-def _merged(found: WorkloadSummary, changed: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _merged_conditions(summary: WorkloadSummary, changes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return all conditions of a Workload, the changed ones last: a merge patch replaces the whole list."""
-    kinds = {condition["type"] for condition in changed}
-    return [*(c for c in found.status.get("conditions", ()) if c["type"] not in kinds), *changed]
+    kinds = {condition["type"] for condition in changes}
+    return [*(c for c in summary.status.get("conditions", ()) if c["type"] not in kinds), *changes]
 
 
-def _lives(view: JobView) -> bool:
+def _uses_resources(view: JobView) -> bool:
     """Return whether a pod of the job uses resources."""
     return any(not pod.ended or pod.sidecars_run for pod in view.pods)

@@ -42,8 +42,8 @@ def running_text(state: GangState) -> str:
     return text + (f"; {named(unready)} {_plural('is', 'are', unready)} not ready" if unready else "")
 
 
-def _plural(one: str, many: str, names: Sequence[str]) -> str:
-    return one if len(names) == 1 else many
+def _plural(singular: str, plural: str, names: Sequence[str]) -> str:
+    return singular if len(names) == 1 else plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,10 @@ def unreported_progress(context: PlanContext, state: GangState) -> UnreportedPro
     if view.runtime.report is not None or view.status.progress or context.runs_trainer(leader.role):
         return UnreportedProgress()
     running = find_condition(view.status, ConditionType.RUNNING)
-    since = running.last_transition_time if running is not None and running.status == "True" else ""
-    left = _UNREPORTED_SECONDS - context.seconds_since(since) if since else _UNREPORTED_SECONDS
-    if left > 0:
-        return UnreportedProgress(requeue_after_seconds=left)
+    start = running.last_transition_time if running is not None and running.status == "True" else ""
+    remaining = _UNREPORTED_SECONDS - context.seconds_since(start) if start else _UNREPORTED_SECONDS
+    if remaining > 0:
+        return UnreportedProgress(requeue_after_seconds=remaining)
     log = view.log_of(context.job.metadata.namespace, leader)
     return UnreportedProgress(f"; the program reports no progress; the log of {leader.replica}: {log}")
 
@@ -115,9 +115,9 @@ def _cause(context: PlanContext, state: GangState, recorded: Sequence[ReplicaFai
     fresh = [failure for failure in recorded if failure.root_cause]
     if fresh:
         return _describe(fresh[-1])
-    known = find_condition(context.view.status, ConditionType.RESTARTING)
-    if known is not None and known.status == "True":
-        return known.message.partition(_IN_PLACE)[0].removesuffix("; ")
+    restarting = find_condition(context.view.status, ConditionType.RESTARTING)
+    if restarting is not None and restarting.status == "True":
+        return restarting.message.partition(_IN_PLACE)[0].removesuffix("; ")
     last, since = context.last_root_cause(state.gang), context.view.status.active_since
     if last is None or (since and parse_time(last.time) < parse_time(since)):  # a resume has no cause
         return ""
@@ -126,8 +126,8 @@ def _cause(context: PlanContext, state: GangState, recorded: Sequence[ReplicaFai
 
 def _describe(failure: ReplicaFailure) -> str:
     """Return a record of `status.failures` in one line."""
-    who, message = replica_name(Role(failure.role), failure.index), failure.message
-    if re.search(rf"\b{who}\b", message):
+    replica, message = replica_name(Role(failure.role), failure.index), failure.message
+    if re.search(rf"\b{replica}\b", message):
         return message
-    how = "failed" if failure.round is None else f"failed in round {failure.round}"
-    return f"{who} {how}: {message}" if message else f"{who} {how}"
+    verb = "failed" if failure.round is None else f"failed in round {failure.round}"
+    return f"{replica} {verb}: {message}" if message else f"{replica} {verb}"

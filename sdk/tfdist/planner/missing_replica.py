@@ -22,11 +22,11 @@ def missing_replica_conditions(context: PlanContext, state: GangState, waits: Co
     if state.gang.name is not GangName.TRAINING:
         return ()
     if is_independent(context, state) and not state.record.has_run:
-        return _first_replicas(context, state)
+        return _partial_start_conditions(context, state)
     if not (is_true(context.view.status, ConditionType.RUNNING) or is_independent(context, state)):
         return ()
-    there = {member_of(p) for p in state.pods if p.state is not PodState.PENDING}
-    absent = [m for m in state.gang.members if m not in there and m.name not in state.record.completed]
+    started = {member_of(p) for p in state.pods if p.state is not PodState.PENDING}
+    absent = [m for m in state.gang.members if m not in started and m.name not in state.record.completed]
     if not absent:
         return ()
     names = named([m.name for m in absent])
@@ -34,7 +34,7 @@ def missing_replica_conditions(context: PlanContext, state: GangState, waits: Co
         run = len(state.gang.members) - len(absent)
         verbs = "runs, and trains" if run == 1 else "run, and train"
         text = f"{run} of {len(state.gang.members)} replicas {verbs} without {names} (attempt {state.attempt})"
-        return _continuing(context, text)
+        return _continuing_conditions(context, text)
     text = f"training waits for {names}: {waits.message}"
     return (
         Condition(ConditionType.RUNNING, False, ConditionReason.REPLICA_MISSING, text),
@@ -42,19 +42,19 @@ def missing_replica_conditions(context: PlanContext, state: GangState, waits: Co
     )
 
 
-def _first_replicas(context: PlanContext, state: GangState) -> tuple[Condition, ...]:
+def _partial_start_conditions(context: PlanContext, state: GangState) -> tuple[Condition, ...]:
     """Return the conditions of independent replicas that run while others have never started.
 
     The text has no numbers: each start of many replicas would be a write of the status.
     """
     if not any(p.state is PodState.RUNNING for p in state.pods):
         return ()
-    return _continuing(
+    return _continuing_conditions(
         context, f"replicas run, and do not wait for those that have not started (attempt {state.attempt})"
     )
 
 
-def _continuing(context: PlanContext, text: str) -> tuple[Condition, ...]:
+def _continuing_conditions(context: PlanContext, text: str) -> tuple[Condition, ...]:
     """Return the conditions of a training that continues without some replicas."""
     runs = Condition(ConditionType.RUNNING, True, ConditionReason.WORKER_MISSING, text)
     if not is_true(context.view.status, ConditionType.RESTARTING):

@@ -20,19 +20,19 @@ def exclude_nodes(
 ) -> tuple[GangStatus, str]:
     """Return the record with further excluded nodes, and why they are excluded as text; "" without any.
 
-    A node is excluded after one failure with the action `AvoidNode`. After any other failure it is if the last root
-    cause and one of a *later* attempt were on it: all failures of one attempt are one incident.
+    One failure with the action `AvoidNode` excludes a node. Any other failure excludes it if the last root cause and
+    one of a *later* attempt were on it: all failures of one attempt are one incident.
     """
     at_fault = [cause for cause in causes if cause.classification.action is Action.AVOID_NODE]
-    repeated = _node_of_two_attempts(context, state, causes)
-    why = {_node(cause): f"{cause.member.name} failed by a fault of node {_node(cause)}" for cause in at_fault}
-    why.setdefault(repeated, f"two attempts in a row failed on node {repeated}")
-    new = [node for node in why if node and node not in record.excluded_nodes]
-    if not new:
+    repeated_node = _node_of_two_attempts(context, state, causes)
+    reasons = {_node(cause): f"{cause.member.name} failed by a fault of node {_node(cause)}" for cause in at_fault}
+    reasons.setdefault(repeated_node, f"two attempts in a row failed on node {repeated_node}")
+    new_nodes = [node for node in reasons if node and node not in record.excluded_nodes]
+    if not new_nodes:
         return record, ""
     return (
-        record.changed(excluded_nodes=(*record.excluded_nodes, *new)[-MAX_AVOIDED:]),
-        "; ".join(why[node] for node in new),
+        record.changed(excluded_nodes=(*record.excluded_nodes, *new_nodes)[-MAX_AVOIDED:]),
+        "; ".join(reasons[node] for node in new_nodes),
     )
 
 
@@ -42,14 +42,14 @@ def _node_of_two_attempts(context: PlanContext, state: GangState, causes: Sequen
     if last is None or last.reason in _BLAMELESS:
         return ""
     node = last.node or ""
-    again = any(
+    failed_again = any(
         cause.pod is not None
         and cause.pod.node == node
         and cause.pod.attempt > last.attempt
         and cause.classification.reason not in _BLAMELESS
         for cause in causes
     )
-    return node if again else ""
+    return node if failed_again else ""
 
 
 def _node(cause: RootCause) -> str:

@@ -3,7 +3,7 @@
 Without a gang scheduler several jobs can each hold a part of the nodes that they need, and wait for one another for
 ever. The oldest of the jobs that wait keeps its nodes for twice as long as the others, so that it gets those that they
 release; then it releases its own, because it may need more nodes than there are. The next start is delayed by a time
-that differs from job to job and doubles with each release, so that jobs do not meet again, and one that never fits
+that differs from job to job and doubles with each release, so that jobs do not collide again, and a job that never fits
 leaves the nodes to the others for most of the time. Kueue's `waitForPodsReady` does the same for admitted workloads.
 """
 
@@ -24,21 +24,21 @@ from tfdist.timestamps import rfc3339
 DEFAULT_TIMEOUT_SECONDS: Final = 300
 _MAX_DOUBLINGS: Final = 4
 _RECHECKS: Final = 10
-"""How often within a timeout a gang checks again whether other jobs wait: no change of its own reports that."""
+"""How often within a timeout a gang checks again whether other jobs wait: no watch event of the job reports that."""
 
 
 def release_nodes(context: PlanContext, state: GangState) -> GangDecision | None:
     """Return the decision to release the nodes of a gang that is scheduled in part; None if it is to wait."""
-    left = _seconds_left(context, state)
-    if left is None or left > 0 or not context.view.contention.others:
+    remaining = _remaining_seconds(context, state)
+    if remaining is None or remaining > 0 or not context.view.contention.others:
         return None
-    until = rfc3339(context.now + timedelta(seconds=_delay_seconds(context, state)))
-    text = _text(context, state, until)
-    record = state.record.next_attempt(retry_after=until).changed(released=state.record.released + 1)
-    following = gang_state(state.gang, record, context.view.pods)
+    retry_after = rfc3339(context.now + timedelta(seconds=_delay_seconds(context, state)))
+    text = _text(context, state, retry_after)
+    record = state.record.next_attempt(retry_after=retry_after).changed(released=state.record.released + 1)
+    next_state = gang_state(state.gang, record, context.view.pods)
     identity = f"{state.gang.name}-{record.attempt}"
     return GangDecision(
-        following,
+        next_state,
         conditions=(not_ready(ConditionReason.PODS_READY_TIMEOUT, text),),
         events=(Event(EventReason.PODS_READY_TIMEOUT, text, identity=identity),),
         requeue_after_seconds=_delay_seconds(context, state),
@@ -47,8 +47,8 @@ def release_nodes(context: PlanContext, state: GangState) -> GangDecision | None
 
 def seconds_until_release(context: PlanContext, state: GangState) -> float | None:
     """Return when to call `release_nodes` again; None for a gang that is not scheduled in part."""
-    left = _seconds_left(context, state)
-    return None if left is None else left if left > 0 else _timeout_seconds(context) / _RECHECKS
+    remaining = _remaining_seconds(context, state)
+    return None if remaining is None else remaining if remaining > 0 else _timeout_seconds(context) / _RECHECKS
 
 
 def has_released(decision: GangDecision) -> bool:
@@ -61,15 +61,15 @@ def release_with(state: GangState, training: GangState) -> GangState:
     return replace(state, record=state.record.next_attempt(retry_after=training.record.retry_after))
 
 
-def _seconds_left(context: PlanContext, state: GangState) -> float | None:
-    """Return for how long a gang keeps the nodes of a part of its replicas; None if enough, or none, have one."""
-    waiting = [pod.created_at for pod in state.unschedulable if pod.created_at]
+def _remaining_seconds(context: PlanContext, state: GangState) -> float | None:
+    """Return how many seconds a partly scheduled gang keeps its nodes; None if enough replicas, or none, have one."""
+    waiting_since = [pod.created_at for pod in state.unschedulable if pod.created_at]
     scheduled = sum(1 for pod in state.pods if pod.node)
-    needed = start_minimum(context.job, state.gang)
-    if state.record.has_run or not waiting or not 0 < scheduled < needed:
+    required = start_minimum(context.job, state.gang)
+    if state.record.has_run or not waiting_since or not 0 < scheduled < required:
         return None
     limit = _timeout_seconds(context) * (2 if context.view.contention.is_oldest else 1)
-    return limit - context.seconds_since(min(waiting))
+    return limit - context.seconds_since(min(waiting_since))
 
 
 def _timeout_seconds(context: PlanContext) -> int:
@@ -83,11 +83,11 @@ def _delay_seconds(context: PlanContext, state: GangState) -> float:
     return float(_timeout_seconds(context) * 2 ** min(state.record.released, _MAX_DOUBLINGS) * spread)
 
 
-def _text(context: PlanContext, state: GangState, until: str) -> str:
+def _text(context: PlanContext, state: GangState, retry_after: str) -> str:
     scheduled, pod = sum(1 for pod in state.pods if pod.node), state.unschedulable[0]
     seconds, others = round(context.seconds_since(pod.created_at)), count(context.view.contention.others, "other job")
     return (
         f"{state.gang.name} released the nodes of {count(scheduled, 'replica')}, because {pod.replica} had none for "
         f"{seconds} s (scheduling.timeoutSeconds: {_timeout_seconds(context)}) and {others} wait for nodes: "
-        f"{pod.message or pod.reason}; it starts again at {until}"
+        f"{pod.message or pod.reason}; it starts again at {retry_after}"
     )

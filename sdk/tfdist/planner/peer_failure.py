@@ -32,26 +32,26 @@ def _probe_id(state: GangState) -> str:
 
 
 def root_cause_grace_remaining_seconds(context: PlanContext, state: GangState) -> float:
-    """Return how many seconds more to wait for the report of the root cause.
+    """Return the remaining seconds to wait for the report of the root cause.
 
     Kubelets report within a second or two, each for its own node: the failure of a peer may be reported after the
     failures that it causes. The time counts from when this process saw the first of these: the clocks of nodes differ.
     """
     if not _surviving_peers(state):
         return 0.0
-    first = min(context.failure_seen_at[p.name] for p in state.failed_or_terminating)
-    return max(0.0, ROOT_CAUSE_GRACE_SECONDS - (context.now - first).total_seconds())
+    first_seen = min(context.failure_seen_at[p.name] for p in state.failed_or_terminating)
+    return max(0.0, ROOT_CAUSE_GRACE_SECONDS - (context.now - first_seen).total_seconds())
 
 
 def peer_probes(context: PlanContext, state: GangState) -> tuple[tuple[ProbeTarget, ...], str]:
     """Return the replicas to probe and the probe's identity; none after the probe or without any reports."""
-    left, report = _surviving_peers(state), context.view.runtime.report
-    if not left or report is None or report.content.attempt != state.record.attempt_of(state.gang.leader.name):
+    peers, report = _surviving_peers(state), context.view.runtime.report
+    if not peers or report is None or report.content.attempt != state.record.attempt_of(state.gang.leader.name):
         return (), ""
     probe_id = _probe_id(state)
     if context.view.runtime.probe_result is not None and context.view.runtime.probe_result.probe_id == probe_id:
         return (), ""
-    return tuple(ProbeTarget(p.role, p.index, p.ip) for p in left), probe_id
+    return tuple(ProbeTarget(p.role, p.index, p.ip) for p in peers), probe_id
 
 
 def unresponsive_peer(context: PlanContext, state: GangState) -> PodSummary | None:

@@ -1,6 +1,6 @@
 """Restarts of a gang without a failure: for a changed specification, on request by annotation, or for a deleted Secret.
 
-None counts.
+No such restart counts towards the backoff limit.
 """
 
 from datetime import timedelta
@@ -46,20 +46,22 @@ def planned_restart(context: PlanContext, state: GangState) -> GangDecision | No
         return _restart(context, state, ConditionReason.LAUNCHER_KEY_DELETED, text)
     if not context.is_outdated(state):
         return None
-    changed = f"specification of generation {context.view.generation} changes its pods"
+    description = f"specification of generation {context.view.generation} changes its pods"
     if context.spec.run_policy.update_strategy == "Restart" and not context.view.problems:
-        return _restart(context, state, ConditionReason.SPEC_CHANGED, f"{changed} (runPolicy.updateStrategy: Restart)")
+        return _restart(
+            context, state, ConditionReason.SPEC_CHANGED, f"{description} (runPolicy.updateStrategy: Restart)"
+        )
     if context.view.runtime.is_rejected(context.view.generation):
         return _restart(
             context,
             state,
             ConditionReason.SPEC_CHANGED,
-            f"{changed}, and the API server rejects those of the earlier one",
+            f"{description}, and the API server rejects those of the earlier one",
         )
-    pending = all(p.state is PodState.PENDING for p in state.pods)
-    unknown = state.record.template == UNKNOWN_REVISION
-    if pending and not unknown and not state.record.has_run and not state.record.completed:
-        return _restart(context, state, ConditionReason.SPEC_CHANGED, f"{changed} before any of them has started")
+    is_pending = all(p.state is PodState.PENDING for p in state.pods)
+    is_unknown = state.record.template == UNKNOWN_REVISION
+    if is_pending and not is_unknown and not state.record.has_run and not state.record.completed:
+        return _restart(context, state, ConditionReason.SPEC_CHANGED, f"{description} before any of them has started")
     return None
 
 
@@ -82,19 +84,19 @@ def restart_without_specification(context: PlanContext, state: GangState) -> Gan
 
 
 def _restart(context: PlanContext, state: GangState, reason: str, cause: str) -> GangDecision:
-    """Begin the next attempt, after the pods of the current one have saved and ended."""
+    """Begin the next attempt, after the pods of the current attempt have saved a checkpoint and ended."""
     until = (
         context.now + timedelta(seconds=_grace_seconds(context, state))
         if any(not p.ended for p in state.pods)
         else None
     )
     record = state.record.next_attempt(retry_after=rfc3339(until) if until else "")
-    following = gang_state(state.gang, record, context.view.pods)
+    next_state = gang_state(state.gang, record, context.view.pods)
     text = f"{state.gang.name} restarts as attempt {record.attempt}: {cause}"
     event = Event(EventReason.RESTARTING, text, identity=f"{state.gang.name}-{record.attempt}", cause=reason)
     return GangDecision(
-        following,
-        create=() if until else following.missing,
+        next_state,
+        create=() if until else next_state.missing,
         conditions=_conditions(state, reason, text),
         events=(event,),
         requeue_after_seconds=(until - context.now).total_seconds() if until else None,
@@ -123,10 +125,10 @@ def _grace_seconds(context: PlanContext, state: GangState) -> int:
 
 def has_drained(context: PlanContext, state: GangState) -> bool:
     """Return whether all pods of the attempt before a planned restart have ended; the next attempt waits for that."""
-    known = find_condition(context.view.status, ConditionType.RESTARTING)
-    planned = known is not None and known.status == "True" and known.reason in _PLANNED
+    restarting = find_condition(context.view.status, ConditionType.RESTARTING)
+    is_planned = restarting is not None and restarting.status == "True" and restarting.reason in _PLANNED
     roles = {member.role for member in state.gang.members}
-    return planned and all(p.ended for p in context.view.pods if p.role in roles)
+    return is_planned and all(p.ended for p in context.view.pods if p.role in roles)
 
 
 def acknowledge(context: PlanContext, builder: PlanBuilder) -> None:

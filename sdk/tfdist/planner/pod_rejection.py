@@ -20,24 +20,24 @@ from tfdist.status.conditions import Condition, is_true
 
 
 def is_rejected(view: JobView) -> bool:
-    """Return whether the API server rejects pods of this generation, by the memory of this process or the status."""
+    """Return whether the API server rejects pods of this generation, by this process's records or by the status."""
     if view.runtime.is_rejected(view.generation):
         return True
-    known = find_condition(view.status, ConditionType.INVALID)
-    if known is None or known.status != "True":
+    invalid = find_condition(view.status, ConditionType.INVALID)
+    if invalid is None or invalid.status != "True":
         return False
-    alive = any(not p.ended and not p.deleting for p in view.pods)
-    same = known.observed_generation == view.generation
-    return known.reason == ConditionReason.POD_REJECTED and same and not alive
+    has_running_pods = any(not p.ended and not p.deleting for p in view.pods)
+    is_current = invalid.observed_generation == view.generation
+    return invalid.reason == ConditionReason.POD_REJECTED and is_current and not has_running_pods
 
 
 def with_rejection(context: PlanContext, state: GangState, decision: GangDecision) -> GangDecision:
     """Return the decision about a gang that lacks pods, with `Invalid` if they are rejected and it is the main gang.
 
-    A new leader does not know the answer of the API server yet: it leaves the conditions unchanged.
+    A new leader has not received the response of the API server yet, so it leaves the conditions unchanged.
     """
-    alone = context.spec.task is Task.EVALUATE
-    if not (state.gang.name is GangName.TRAINING or alone) or not is_rejected(context.view):
+    evaluates_only = context.spec.task is Task.EVALUATE
+    if not (state.gang.name is GangName.TRAINING or evaluates_only) or not is_rejected(context.view):
         return decision
     if not context.view.runtime.is_rejected(context.view.generation):
         return replace(decision, conditions=())

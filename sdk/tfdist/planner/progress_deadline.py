@@ -22,7 +22,7 @@ LAUNCHED_FACTOR: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Progressing:
-    """The gang makes progress as far as is known, or is being probed."""
+    """The gang makes progress, as far as reports show, or is being probed."""
 
     progressing: bool = True
     probes: tuple[ProbeTarget, ...] = ()
@@ -48,37 +48,37 @@ def check_progress(context: PlanContext, state: GangState) -> Progressing | Stal
     if cadence is None:
         stored = state.record.progress
         if stored is not None and stored.attempt == state.record.attempt_of(state.gang.leader.name):
-            return _after_a_takeover(context, state, from_status(stored))
-        return _before_the_first_report(context, state)
+            return _check_after_takeover(context, state, from_status(stored))
+        return _check_first_report(context, state)
     deadline = deadline_seconds(context, cadence)
     if deadline is None:
         return Progressing(progressing=cadence.progress_count > 0)
     idle = context.seconds_since(cadence.last_progress_at)
     if idle < deadline:
         return Progressing(requeue_after_seconds=deadline - idle)
-    return _probed(context, state, f"attempt {cadence.attempt} since {cadence.last_progress_at}", idle)
+    return _probe_stall(context, state, f"attempt {cadence.attempt} since {cadence.last_progress_at}", idle)
 
 
-def _before_the_first_report(context: PlanContext, state: GangState) -> Progressing | Stalled:
-    """Return whether a gang that must report has begun to: the trainer does within minutes.
+def _check_first_report(context: PlanContext, state: GangState) -> Progressing | Stalled:
+    """Return whether a gang that must report has begun to report: the trainer does so within minutes.
 
     The time counts from the creation and readiness of the pods in the API server, so a controller restart keeps it.
     """
-    wanted = context.spec.run_policy.progress_deadline_seconds
-    ready = find_condition(context.view.status, ConditionType.PODS_READY)
-    if wanted is None or isinstance(wanted, str) or ready is None or ready.status != "True":
+    setting = context.spec.run_policy.progress_deadline_seconds
+    pods_ready = find_condition(context.view.status, ConditionType.PODS_READY)
+    if setting is None or isinstance(setting, str) or pods_ready is None or pods_ready.status != "True":
         return Progressing(progressing=False)
     if not context.runs_trainer(state.gang.leader.role):
         return Progressing(progressing=False)
-    since = max(ready.last_transition_time, *(p.created_at for p in state.pods))
-    idle, limit = context.seconds_since(since), LAUNCHED_FACTOR * max(float(wanted), SLOW_PHASE_SECONDS)
+    start = max(pods_ready.last_transition_time, *(p.created_at for p in state.pods))
+    idle, limit = context.seconds_since(start), LAUNCHED_FACTOR * max(float(setting), SLOW_PHASE_SECONDS)
     if idle < limit:
         return Progressing(progressing=False, requeue_after_seconds=limit - idle)
-    return _probed(context, state, f"attempt {state.attempt} without a report since {since}", idle)
+    return _probe_stall(context, state, f"attempt {state.attempt} without a report since {start}", idle)
 
 
-def _after_a_takeover(context: PlanContext, state: GangState, stored: StepCadence) -> Progressing | Stalled:
-    """Return whether a gang that an earlier process saw progress reports to this one.
+def _check_after_takeover(context: PlanContext, state: GangState, stored: StepCadence) -> Progressing | Stalled:
+    """Return whether a gang reports to this process, after an earlier controller process observed its progress.
 
     The first report that this process receives continues the stored cadence, so the deadline does not start again.
     Until then the gang has minutes from the first reconcile: the network may admit a new controller pod only after
@@ -87,14 +87,14 @@ def _after_a_takeover(context: PlanContext, state: GangState, stored: StepCadenc
     deadline = deadline_seconds(context, stored)
     if deadline is None:
         return Progressing(progressing=False)
-    since = max(stored.last_progress_at, context.view.runtime.observed_since)
-    idle, limit = context.seconds_since(since), LAUNCHED_FACTOR * max(deadline, SLOW_PHASE_SECONDS)
+    start = max(stored.last_progress_at, context.view.runtime.observed_since)
+    idle, limit = context.seconds_since(start), LAUNCHED_FACTOR * max(deadline, SLOW_PHASE_SECONDS)
     if idle < limit:
         return Progressing(progressing=False, requeue_after_seconds=limit - idle)
-    return _probed(context, state, f"attempt {stored.attempt} without a report since {since}", idle)
+    return _probe_stall(context, state, f"attempt {stored.attempt} without a report since {start}", idle)
 
 
-def _probed(context: PlanContext, state: GangState, probe_id: str, idle: float) -> Progressing | Stalled:
+def _probe_stall(context: PlanContext, state: GangState, probe_id: str, idle: float) -> Progressing | Stalled:
     """Return the stall of a gang whose replicas have been probed; else probe them."""
     probe_result = context.view.runtime.probe_result
     if probe_result is None or probe_result.probe_id != probe_id:

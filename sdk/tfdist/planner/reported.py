@@ -1,4 +1,4 @@
-"""What the programs of a job have reported: progress and results, from their reports and termination messages."""
+"""Progress and results of the programs of a job, from their reports and termination messages."""
 
 from collections.abc import Mapping
 
@@ -43,12 +43,12 @@ def evaluation(view: JobView, states: States) -> EvaluationStatus:
     """
     stored = view.status.evaluation or EvaluationStatus()
     messages = (_termination_message(states, name) for name in (GangName.EVALUATOR, GangName.EVALUATION))
-    known = evaluation_of(stored, view.runtime.evaluated, *messages)
+    status = evaluation_of(stored, view.runtime.evaluated, *messages)
     if {GangName.EVALUATOR, GangName.EVALUATION} & states.keys():
-        return known
+        return status
     report = training_report(view, states.get(GangName.TRAINING))
     return script_evaluation_of(
-        known, report.content if report else None, _termination_message(states, GangName.TRAINING)
+        status, report.content if report else None, _termination_message(states, GangName.TRAINING)
     )
 
 

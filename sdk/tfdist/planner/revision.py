@@ -39,11 +39,11 @@ def retained_specifications(view: JobView, gangs: Mapping[str, GangStatus]) -> d
     A specification that is too long is not kept: without it the gang restarts as a whole instead of one pod.
     """
     stored = view.status.specifications or {}
-    done = {str(GangName.TRAINING)} if training_succeeded(view.status) else set()
-    wanted = {gang.generation for name, gang in gangs.items() if name not in done}
+    completed = {str(GangName.TRAINING)} if training_succeeded(view.status) else set()
+    generations = {gang.generation for name, gang in gangs.items() if name not in completed}
     newest = view.generation if not view.problems else 0
     result = {}
-    for generation in sorted(wanted - {0, newest}):
+    for generation in sorted(generations - {0, newest}):
         text = stored.get(str(generation)) or _text(view.stored.older.get(generation))
         if text and len(text) <= MAX_KEPT_SPECIFICATION:
             result[str(generation)] = text

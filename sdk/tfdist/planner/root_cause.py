@@ -51,27 +51,29 @@ def root_cause_of_gang(context: PlanContext, state: GangState) -> RootCause:
     policy = context.spec.failure_policy
     unresponsive = unresponsive_peer(context, state)
     if unresponsive is not None:
-        who = f"{unresponsive.replica} (pod {unresponsive.name}, node {unresponsive.node})"
-        first = describe_failure(state.failed_or_terminating[0])
-        text = f"{who} is unresponsive; its peers reported a lost connection: {first}"
+        replica = f"{unresponsive.replica} (pod {unresponsive.name}, node {unresponsive.node})"
+        first_failure = describe_failure(state.failed_or_terminating[0])
+        text = f"{replica} is unresponsive; its peers reported a lost connection: {first_failure}"
         # As under launchers, silence is a disruption: a frozen or partitioned node is not the fault of the program.
         return RootCause(unresponsive, member_of(unresponsive), DISRUPTION, text, tuple(state.failed_or_terminating))
     cause = (
-        root_cause(state.failed_or_terminating, policy, _order(context, state)) if state.failed_or_terminating else None
+        root_cause(state.failed_or_terminating, policy, _failure_order(context, state))
+        if state.failed_or_terminating
+        else None
     )
-    meaning = classify(cause, policy) if cause else DISRUPTION
-    if cause is None or (state.deleted_members and meaning.reason == PEER_LOST):
-        return _deleted(state.deleted_members[0], state.deleted_members, state.failed_or_terminating)
+    classification = classify(cause, policy) if cause else DISRUPTION
+    if cause is None or (state.deleted_members and classification.reason == PEER_LOST):
+        return _deletion_cause(state.deleted_members[0], state.deleted_members, state.failed_or_terminating)
     others = tuple(p for p in state.failed_or_terminating if p is not cause)
     text = "; ".join(filter(None, (describe_failure(cause), early_exit(_completed_before(cause, state)))))
-    return RootCause(cause, member_of(cause), meaning, text, others)
+    return RootCause(cause, member_of(cause), classification, text, others)
 
 
 def root_causes_of_replicas(context: PlanContext, state: GangState) -> list[RootCause]:
     """Return a root cause for each failed replica, if each is a restart domain of its own."""
     policy = context.spec.failure_policy
-    found = [RootCause(p, member_of(p), classify(p, policy), describe_failure(p)) for p in state.failed_or_terminating]
-    return found + [_deleted(m, (m,)) for m in state.deleted_members]
+    causes = [RootCause(p, member_of(p), classify(p, policy), describe_failure(p)) for p in state.failed_or_terminating]
+    return causes + [_deletion_cause(m, (m,)) for m in state.deleted_members]
 
 
 def root_cause_of_launchers(context: PlanContext, state: GangState, pod: PodSummary, end: GangEnd) -> RootCause:
@@ -81,15 +83,25 @@ def root_cause_of_launchers(context: PlanContext, state: GangState, pod: PodSumm
     not the one whose pod ended first.
     """
     member = Member(end.role, end.index)
-    seen = next((p for p in state.pods if member_of(p) == member), None)
-    name = seen.name if seen else names.pod_name(context.job.metadata.name, end.role, end.index, pod.attempt)
-    attempt = seen.attempt if seen else pod.attempt
-    cause = replace(
-        pod, role=end.role, index=end.index, name=name, attempt=attempt, node=seen.node if seen else "", signal=None
+    member_pod = next((p for p in state.pods if member_of(p) == member), None)
+    name = (
+        member_pod.name if member_pod else names.pod_name(context.job.metadata.name, end.role, end.index, pod.attempt)
     )
-    final = end.reason != LIMIT_EXCEEDED
-    meaning = Classification(end.reason, Action.FAIL) if final else classify(cause, context.spec.failure_policy)
-    return RootCause(cause, member, meaning, _without_limit(describe_failure(cause)))
+    attempt = member_pod.attempt if member_pod else pod.attempt
+    cause = replace(
+        pod,
+        role=end.role,
+        index=end.index,
+        name=name,
+        attempt=attempt,
+        node=member_pod.node if member_pod else "",
+        signal=None,
+    )
+    is_final = end.reason != LIMIT_EXCEEDED
+    classification = (
+        Classification(end.reason, Action.FAIL) if is_final else classify(cause, context.spec.failure_policy)
+    )
+    return RootCause(cause, member, classification, _without_limit(describe_failure(cause)))
 
 
 def root_cause_of_stall(state: GangState, stall: Stalled, *, of_leader: bool = False) -> tuple[RootCause, str]:
@@ -103,21 +115,21 @@ def root_cause_of_stall(state: GangState, stall: Stalled, *, of_leader: bool = F
     name = state.gang.leader.name if of_leader else stall.probe_result.behind
     behind = next((p for p in state.pods if p.replica == name), None)
     member = member_of(behind) if behind else state.gang.leader
-    who = f"{member.name} is" if behind else "no replica is known to be"
-    text = f"no step was completed for {stall.seconds:.0f} s; {who} behind"
-    where = f" (pod {behind.name}{f', node {behind.node}' if behind.node else ''})" if behind else ""
-    return RootCause(behind, member, STALLED, text + where, stacks=stall.probe_result.stacks), text
+    subject = f"{member.name} is" if behind else "no replica is known to be"
+    text = f"no step was completed for {stall.seconds:.0f} s; {subject} behind"
+    location = f" (pod {behind.name}{f', node {behind.node}' if behind.node else ''})" if behind else ""
+    return RootCause(behind, member, STALLED, text + location, stacks=stall.probe_result.stacks), text
 
 
 def records(context: PlanContext, state: GangState, cause: RootCause, *, counted: bool) -> list[ReplicaFailure]:
     """Return records for `status.failures`, the root cause last: the list is ordered by age."""
-    followed = [
+    secondary = [
         record_of(context, p, SECONDARY, failure_message(p)) for p in sorted(cause.others, key=lambda p: p.name)
     ]
     if cause.pod is None:
         attempt = state.record.attempt_of(cause.member.name)
         name = names.pod_name(context.job.metadata.name, cause.member.role, cause.member.index, attempt)
-        found = ReplicaFailure.model_construct(
+        record = ReplicaFailure.model_construct(
             time=rfc3339(context.now),
             attempt=attempt,
             role=str(cause.member.role),
@@ -131,30 +143,30 @@ def records(context: PlanContext, state: GangState, cause: RootCause, *, counted
     else:
         runs = not cause.pod.ended and not cause.pod.deleting  # stalled or unresponsive: it left no message
         message = cause.text if runs else _without_limit(failure_message(cause.pod))
-        found = record_of(context, cause.pod, cause.classification.reason, message)
+        record = record_of(context, cause.pod, cause.classification.reason, message)
     changes = {"stacks": cause.stacks or None, "counted": counted, "root_cause": True}
-    return [*followed, found.model_copy(update=changes)]
+    return [*secondary, record.model_copy(update=changes)]
 
 
 def log_hint(context: PlanContext, cause: RootCause) -> str:
-    """Return if the log of the root cause is; "" if there is none."""
+    """Return where the log of the root cause is; "" if it has none."""
     if cause.pod is None or not has_log(cause.pod):
         return ""
     return f"; its log: {context.view.log_of(context.job.metadata.namespace, cause.pod)}"
 
 
-def _deleted(first: Member, members: Sequence[Member], others: Sequence[PodSummary] = ()) -> RootCause:
-    gone = ", ".join(m.name for m in members)
-    return RootCause(None, first, DISRUPTION, f"the pod of {gone} was deleted while it ran", tuple(others))
+def _deletion_cause(first: Member, members: Sequence[Member], others: Sequence[PodSummary] = ()) -> RootCause:
+    deleted = ", ".join(m.name for m in members)
+    return RootCause(None, first, DISRUPTION, f"the pod of {deleted} was deleted while it ran", tuple(others))
 
 
 def _completed_before(cause: PodSummary, state: GangState) -> list[str]:
-    """Return the replicas that had exited with 0 when another one failed, which needs them."""
-    done = (p for p in state.pods if p.state is PodState.SUCCEEDED)
-    return [p.replica for p in done if not cause.lost_at or p.finished_at <= cause.lost_at]
+    """Return the replicas that had exited with 0 when another one, which depends on them, failed."""
+    succeeded = (p for p in state.pods if p.state is PodState.SUCCEEDED)
+    return [p.replica for p in succeeded if not cause.lost_at or p.finished_at <= cause.lost_at]
 
 
-def _order(context: PlanContext, state: GangState) -> "_FailureOrder":
+def _failure_order(context: PlanContext, state: GangState) -> "_FailureOrder":
     return _FailureOrder({p.name: context.failure_seen_at[p.name].timestamp() for p in state.failed_or_terminating})
 
 

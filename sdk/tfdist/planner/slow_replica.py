@@ -39,10 +39,10 @@ def slow_replica_event(context: PlanContext, state: GangState) -> Event | None:
 def _text(state: GangState, slow: SlowReplica) -> str:
     pod = next((p for p in state.pods if (p.role, p.index) == (slow.role, slow.index)), None)
     waits = "" if any(member.role is Role.PS for member in state.gang.members) else " and wait for it"
-    who = Member(slow.role, slow.index).name
-    where = f" (pod {pod.name}, node {pod.node})" if pod else ""
+    replica = Member(slow.role, slow.index).name
+    location = f" (pod {pod.name}, node {pod.node})" if pod else ""
     text = (
-        f"{who}{where} takes {_millis(slow.own_millis)} for its part of a step, the other replicas take "
+        f"{replica}{location} takes {_millis(slow.own_millis)} for its part of a step, the other replicas take "
         f"{_millis(slow.others_millis)}{waits}"
     )
     if slow.input_wait_millis > _INPUT_SHARE * (slow.own_millis - slow.others_millis):

@@ -33,61 +33,63 @@ _RESUMED: Final = {
 
 def suspend_job(context: PlanContext, builder: PlanBuilder) -> Plan:
     """Return the plan of a suspended job: its pods end, and a resume starts a new attempt."""
-    first = not is_suspended_or_suspending(context.view.status)
-    left = [p for p in context.view.pods if not p.ended]
-    stopping = bool(left) or any(p.sidecars_run for p in context.view.pods)
-    next_records = {} if stopping or is_true(context.view.status, ConditionType.SUSPENDED) else _next_records(context)
-    for state in _started(context):
+    is_new = not is_suspended_or_suspending(context.view.status)
+    running = [p for p in context.view.pods if not p.ended]
+    is_stopping = bool(running) or any(p.sidecars_run for p in context.view.pods)
+    next_records = (
+        {} if is_stopping or is_true(context.view.status, ConditionType.SUSPENDED) else _next_records(context)
+    )
+    for state in _started_gangs(context):
         builder.track_gang(replace(state, record=next_records.get(state.gang.name, state.record)))
-    builder.set_conditions(*training_succeeded_condition(context, builder.progress()), *_stopped(context))
-    builder.delete_pods(left)
-    builder.set_conditions(_suspended(context, stopping=stopping))
+    builder.set_conditions(*training_succeeded_condition(context, builder.progress()), *_stopped_conditions(context))
+    builder.delete_pods(running)
+    builder.set_conditions(_suspended_condition(context, stopping=is_stopping))
     if context.queue_wait and context.queue_wait.position:
         builder.requeue_after(POSITION_SECONDS)
-    if first:
-        builder.record_event(_event(context, stopping=stopping))
+    if is_new:
+        builder.record_event(_event(context, stopping=is_stopping))
     builder.set_field("active_since", None)
     acknowledge(context, builder)  # the attempt after the resume is the requested restart
     return builder.build()
 
 
-def _suspended(context: PlanContext, *, stopping: bool) -> Condition:
+def _suspended_condition(context: PlanContext, *, stopping: bool) -> Condition:
     """Return the condition of a job that the user suspends, or that its queue does not let run."""
-    held = _held(context)
+    queue_wait = _queue_wait(context)
     if stopping:
-        text = f"{held.message}; " if held else ""
-        reason = ConditionReason.EVICTED if held else ConditionReason.SUSPENDING
+        text = f"{queue_wait.message}; " if queue_wait else ""
+        reason = ConditionReason.EVICTED if queue_wait else ConditionReason.SUSPENDING
         return Condition(ConditionType.SUSPENDED, False, reason, f"{text}the replicas save and stop")
-    if held:
-        return Condition(ConditionType.SUSPENDED, True, ConditionReason.QUEUED, held.message)
+    if queue_wait:
+        return Condition(ConditionType.SUSPENDED, True, ConditionReason.QUEUED, queue_wait.message)
     text = "the job is suspended; runPolicy.suspend: false resumes it"
     return Condition(ConditionType.SUSPENDED, True, ConditionReason.SUSPENDED, text)
 
 
-def _held(context: PlanContext) -> QueueWait | None:
-    """Return why the queue does not let a job run that the user does not suspend."""
+def _queue_wait(context: PlanContext) -> QueueWait | None:
+    """Return why the queue does not admit a job; None for a job that the user suspends."""
     return None if context.spec.run_policy.suspend else context.queue_wait
 
 
 def _event(context: PlanContext, *, stopping: bool) -> Event:
-    held = _held(context)
-    if held is None:
+    queue_wait = _queue_wait(context)
+    if queue_wait is None:
         return Event(EventReason.SUSPENDED, "the job is suspended", identity=str(context.view.generation))
     reason = EventReason.EVICTED if stopping else EventReason.QUEUED
-    return Event(reason, held.message, identity=_since(context))
+    return Event(reason, queue_wait.message, identity=_event_identity(context))
 
 
-def _since(context: PlanContext) -> str:
-    """Return a part of the names of events that changes with each wait in the queue."""
+def _event_identity(context: PlanContext) -> str:
+    """Return the identity of events, which changes with each wait in the queue."""
     return f"{context.view.generation}-{context.view.status.attempt or 0}"
 
 
-def _stopped(context: PlanContext) -> Iterator[Condition]:
+def _stopped_conditions(context: PlanContext) -> Iterator[Condition]:
     for kind in (ConditionType.RUNNING, ConditionType.PODS_READY, ConditionType.RESTARTING, ConditionType.STALLED):
-        remembers = kind is ConditionType.RUNNING and (
+        is_final = kind is ConditionType.RUNNING and (
             training_succeeded(context.view.status) or training_succeeded_condition(context, Progress())
         )
-        if find_condition(context.view.status, kind) is not None and not remembers:
+        if find_condition(context.view.status, kind) is not None and not is_final:
             yield Condition(kind, False, ConditionReason.SUSPENDED, "the job is suspended")
 
 
@@ -98,14 +100,14 @@ def resume_conditions(context: PlanContext, builder: PlanBuilder) -> Sequence[Co
     reason, text = ConditionReason.RESUMED, "the job is resumed"
     if uses_kueue(context.view, context.job):
         reason, text = ConditionReason.ADMITTED, f"queue {queue_name(context.job)} has admitted the job"
-    builder.record_event(Event(_RESUMED[reason], text, identity=_since(context)))
-    known = evaluation_failure(context.view.status)
-    again = Condition(
-        ConditionType.EVALUATED, False, ConditionReason.RESUMED, f"evaluation begins again; before: {_before(known)}"
+    builder.record_event(Event(_RESUMED[reason], text, identity=_event_identity(context)))
+    failure = evaluation_failure(context.view.status)
+    evaluation = Condition(
+        ConditionType.EVALUATED, False, ConditionReason.RESUMED, f"evaluation begins again; before: {_before(failure)}"
     )
     return (
         Condition(ConditionType.SUSPENDED, False, reason, text),
-        *((again,) if known else ()),
+        *((evaluation,) if failure else ()),
     )
 
 
@@ -120,14 +122,14 @@ def with_next_attempts(context: PlanContext) -> PlanContext:
     return replace(context, next_records=_next_records(context))
 
 
-def _started(context: PlanContext) -> Iterator[GangState]:
+def _started_gangs(context: PlanContext) -> Iterator[GangState]:
     """Yield the states of the gangs that have started."""
     return (state for name, state in context.states.items() if name in context.records)
 
 
 def _next_records(context: PlanContext) -> Mapping[GangName, GangStatus]:
     """Return the records of the attempts after the suspension, of the gangs that are not complete."""
-    incomplete = (state for state in _started(context) if not is_complete(context, state))
+    incomplete = (state for state in _started_gangs(context) if not is_complete(context, state))
     return {state.gang.name: _next_record(context, state) for state in incomplete}
 
 

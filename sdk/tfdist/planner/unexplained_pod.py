@@ -21,7 +21,7 @@ _MISSING: Final = re.compile(r'(?:configmap|secret) "[^"]*" not found|references
 
 
 def unexplained_pod(context: PlanContext, state: GangState) -> PodSummary | None:
-    """Return the first pod of a gang that has waited for its containers for long; None for none."""
+    """Return the first pod of a gang whose containers do not start within `UNEXPLAINED_SECONDS`; None without one."""
     return next((p for p in state.pods if _waits(p) and _age(context, p) >= UNEXPLAINED_SECONDS), None)
 
 
@@ -30,8 +30,8 @@ def seconds_until_unexplained(context: PlanContext, state: GangState) -> float |
     ages = [_age(context, p) for p in state.pods if _waits(p)]
     if not ages:
         return None
-    left = UNEXPLAINED_SECONDS - max(ages)
-    return left if left > 0 else REREAD_SECONDS
+    remaining = UNEXPLAINED_SECONDS - max(ages)
+    return remaining if remaining > 0 else REREAD_SECONDS
 
 
 def kubelet_problem(context: PlanContext, pod: PodSummary | None) -> Failure | None:
@@ -45,8 +45,8 @@ def kubelet_problem(context: PlanContext, pod: PodSummary | None) -> Failure | N
 
 def kubelet_text(context: PlanContext, pod: PodSummary | None) -> str:
     """Return the newest warning event of a pod; "" if none is known."""
-    known = context.view.runtime.kubelet_warning
-    return known.text if known is not None and pod is not None and known.pod_uid == pod.uid else ""
+    warning = context.view.runtime.kubelet_warning
+    return warning.text if warning is not None and pod is not None and warning.pod_uid == pod.uid else ""
 
 
 def _waits(pod: PodSummary) -> bool:

@@ -90,11 +90,11 @@ def _list(items: list[Any], field: Field, path: str, partial: AbstractSet[str]) 
 def _keys(items: list[Any], field: Field, path: str, partial: AbstractSet[str]) -> Found:
     """Yield items of a list without their merge key, and items with equal keys."""
     key, first = field.keys[0], dict[Any, int]()
-    reported = key in type_named(field.type).required and field.type not in partial
+    is_required = key in type_named(field.type).required and field.type not in partial
     for i, item in enumerate(items):
         identity = field.identity(item)
         if identity is None:
-            if isinstance(item, dict) and key not in item and not reported:
+            if isinstance(item, dict) and key not in item and not is_required:
                 yield f"{path}[{i}].{key}", messages.required("items of the list are merged by it")
         elif first.setdefault(identity, i) != i:
             parts = ", ".join(str(part) for part in identity if part is not None)
@@ -119,7 +119,7 @@ def _union(value: dict[Any, Any], kind: Type, path: str, partial: AbstractSet[st
 
 
 def _unknown(name: object, kind: Type) -> str:
-    owner = next((each for each in _COMMON_TYPES if name in type_named(each).fields), None)
+    owner = next((type_name for type_name in _COMMON_TYPES if name in type_named(type_name).fields), None)
     advice = f"it belongs to {owner}, not to {kind.name}" if owner else f"{kind.name} has no such field, remove it"
     return messages.unknown_field(name, kind.fields, advice)
 

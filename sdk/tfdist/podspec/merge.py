@@ -66,14 +66,14 @@ def _places(lower: Sequence[Json], higher: Sequence[Json], field: Field) -> list
     The counterpart is equal in every key, otherwise in the merge key.
     """
     key = field.key or ""
-    same = {field.identity(item): place for place, item in reversed(list(enumerate(lower)))}
-    taken = {same.get(field.identity(item)) for item in higher}
-    free = {item[key]: place for place, item in reversed(list(enumerate(lower))) if place not in taken}
-    found: list[int | None] = []
+    positions = {field.identity(item): place for place, item in reversed(list(enumerate(lower)))}
+    used = {positions.get(field.identity(item)) for item in higher}
+    unused = {item[key]: place for place, item in reversed(list(enumerate(lower))) if place not in used}
+    result: list[int | None] = []
     for item in higher:
-        place = same.get(field.identity(item))
-        found.append(free.pop(item[key], None) if place is None else place)
-    return found
+        place = positions.get(field.identity(item))
+        result.append(unused.pop(item[key], None) if place is None else place)
+    return result
 
 
 def _copy(value: Any) -> Any:

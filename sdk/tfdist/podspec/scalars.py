@@ -19,12 +19,12 @@ def scalar_error(value: Any, field: Field) -> str | None:
 def _string(value: Any, field: Field) -> str | None:
     if field.enum:
         # Kubernetes treats an empty string as absent, and templating tools write it.
-        known = isinstance(value, str) and (not value or value in field.enum)
-        return None if known else messages.unsupported(value, filter(None, field.enum))
+        is_valid = isinstance(value, str) and (not value or value in field.enum)
+        return None if is_valid else messages.unsupported(value, filter(None, field.enum))
     if isinstance(value, str):
         return None
-    quoted = "; quote it" if isinstance(value, bool | int | float) else ""
-    return messages.invalid(value, f"must be a string{quoted}")
+    advice = "; quote it" if isinstance(value, bool | int | float) else ""
+    return messages.invalid(value, f"must be a string{advice}")
 
 
 def _boolean(value: Any, _: Field) -> str | None:

@@ -67,5 +67,5 @@ def _mount_of(template: Mapping[str, Any], directory: str) -> Mapping[str, Any] 
 
 def _source(template: Mapping[str, Any], name: str) -> dict[str, Any]:
     volumes = template.get("spec", {}).get("volumes", ())
-    found: dict[str, Any] = next((volume for volume in volumes if volume["name"] == name), {})
-    return {key: value for key, value in found.items() if key != "name"}
+    source_volume: dict[str, Any] = next((volume for volume in volumes if volume["name"] == name), {})
+    return {key: value for key, value in source_volume.items() if key != "name"}

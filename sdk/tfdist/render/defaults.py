@@ -73,7 +73,7 @@ def default_template(
     for layer in (
         _shared_memory(merged),
         installation.pod_defaults,
-        {"metadata": {"labels": names.inherited_labels(job)}, "spec": _scheduling(job, role)},
+        {"metadata": {"labels": names.inherited_labels(job)}, "spec": _scheduling_fields(job, role)},
         _network(job),
         source.overlay(job.spec.training, installation.default_image, as_root=pod_runs_as_root(merged)),
     ):
@@ -121,7 +121,7 @@ def default_ports(requested: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _scheduling(job: TFDistJob, role: Role) -> dict[str, Any]:
+def _scheduling_fields(job: TFDistJob, role: Role) -> dict[str, Any]:
     """Return the pod fields of `scheduling`: priority class, and affinity to the topology domain of the gang."""
     scheduling = job.spec.scheduling
     result: dict[str, Any] = {}
@@ -134,11 +134,11 @@ def _scheduling(job: TFDistJob, role: Role) -> dict[str, Any]:
     return result
 
 
-def node_loss_tolerations(own: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the tolerations that bound how long a pod stays bound to a dead node, except those in `own`."""
+def node_loss_tolerations(tolerations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the tolerations that bound how long a pod stays bound to a dead node, except those in `tolerations`."""
     keys = (f"node.kubernetes.io/{key}" for key in ("not-ready", "unreachable"))
     return [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": NODE_LOSS_SECONDS}
         for key in keys
-        if not any(t.get("key") in {key, None} and t.get("effect") in {"NoExecute", None} for t in own)
+        if not any(t.get("key") in {key, None} and t.get("effect") in {"NoExecute", None} for t in tolerations)
     ]

@@ -113,10 +113,10 @@ def cluster_spec(job: TFDistJob, gang: Gang, cluster_domain: str = "") -> dict[s
     """
     if job.spec.strategy in _WITHOUT_CLUSTER:
         return {}
-    own = addresses(job, gang, cluster_domain)
+    gang_addresses = addresses(job, gang, cluster_domain)
     if gang.name is GangName.EVALUATOR:
-        return addresses(job, training_gang(job), cluster_domain) | own
-    return own
+        return addresses(job, training_gang(job), cluster_domain) | gang_addresses
+    return gang_addresses
 
 
 def tensorflow_role(role: Role) -> str:

@@ -22,7 +22,7 @@ _DEFAULT_SCHEDULER: Final = "default-scheduler"
 def gang_system(job: TFDistJob, gang: Gang, installation: Installation, served: Collection[GangSystem]) -> GangSystem:
     """Return the gang scheduler of the pods of a gang that starts now; `NONE` if they are scheduled one by one.
 
-    It may be one that is not served: the job waits for it.
+    Its kinds may not be served: then the job waits for them.
 
     Args:
         job: the job.
@@ -31,13 +31,13 @@ def gang_system(job: TFDistJob, gang: Gang, installation: Installation, served: 
         served: the gang schedulers whose kinds the API server serves.
     """
     requested = job.spec.scheduling.gang
-    system = _chosen(job, gang, installation, served) if requested in {"Auto", "Kueue"} else GangSystem(requested)
-    alone = gang.name is GangName.EVALUATOR or len(gang.members) == 1
-    return GangSystem.NONE if alone and system is not GangSystem.VOLCANO else system
+    system = _auto_system(job, gang, installation, served) if requested in {"Auto", "Kueue"} else GangSystem(requested)
+    is_single = gang.name is GangName.EVALUATOR or len(gang.members) == 1
+    return GangSystem.NONE if is_single and system is not GangSystem.VOLCANO else system
 
 
-def _chosen(job: TFDistJob, gang: Gang, installation: Installation, served: Collection[GangSystem]) -> GangSystem:
-    """Return the gang scheduler that `Auto` chooses; a queue without its system is waited for, and not left out.
+def _auto_system(job: TFDistJob, gang: Gang, installation: Installation, served: Collection[GangSystem]) -> GangSystem:
+    """Return the gang scheduler that `Auto` chooses; a job with a queue waits for the system of the queue.
 
     Pods of a job that Kueue admits are scheduled by the gang scheduler that is chosen without a queue.
     """
@@ -48,7 +48,7 @@ def _chosen(job: TFDistJob, gang: Gang, installation: Installation, served: Coll
         return GangSystem.NONE
     templates = tuple(_templates(job, gang, installation))
     if any(map(_names_group, templates)):
-        return GangSystem.NONE  # the user's own
+        return GangSystem.NONE  # the user defines the PodGroup
     schedulers = {pod["spec"].get("schedulerName") or _DEFAULT_SCHEDULER for pod in templates}
     by_name = {_DEFAULT_SCHEDULER: GangSystem.NATIVE, VOLCANO_SCHEDULER: GangSystem.VOLCANO}
     system = by_name.get(schedulers.pop(), GangSystem.NONE) if len(schedulers) == 1 else GangSystem.NONE
@@ -56,20 +56,20 @@ def _chosen(job: TFDistJob, gang: Gang, installation: Installation, served: Coll
 
 
 def other_schedulers(job: TFDistJob, gang: Gang) -> tuple[str, ...]:
-    """Return each `schedulerName` of a job's own templates by which Volcano would not schedule its pods."""
+    """Return each `schedulerName` in the templates of a job other than Volcano's."""
     roles = dict.fromkeys(member.role for member in gang.members)
-    named = (role_template(job, role).get("spec", {}).get("schedulerName") for role in roles)
-    return tuple(dict.fromkeys(name for name in named if name and name != VOLCANO_SCHEDULER))
+    schedulers = (role_template(job, role).get("spec", {}).get("schedulerName") for role in roles)
+    return tuple(dict.fromkeys(name for name in schedulers if name and name != VOLCANO_SCHEDULER))
 
 
 def _templates(job: TFDistJob, gang: Gang, installation: Installation) -> Iterator[Mapping[str, Any]]:
     """Yield the template of each role of a gang, merged with the pod defaults as far as scheduling is concerned."""
     defaults = installation.pod_defaults
     for role in dict.fromkeys(member.role for member in gang.members):
-        own = role_template(job, role)
-        levels = (defaults.get("metadata", {}), own.get("metadata", {}))
-        marks = {kind: {k: v for level in levels for k, v in level.get(kind, {}).items()} for kind in _MARKS}
-        yield {"metadata": marks, "spec": {**defaults.get("spec", {}), **own.get("spec", {})}}
+        template = role_template(job, role)
+        levels = (defaults.get("metadata", {}), template.get("metadata", {}))
+        metadata = {kind: {k: v for level in levels for k, v in level.get(kind, {}).items()} for kind in _MARKS}
+        yield {"metadata": metadata, "spec": {**defaults.get("spec", {}), **template.get("spec", {})}}
 
 
 _MARKS: Final = ("labels", "annotations")
@@ -78,5 +78,5 @@ _MARKS: Final = ("labels", "annotations")
 def _names_group(template: Mapping[str, Any]) -> bool:
     """Return whether a pod belongs to a PodGroup of the user's."""
     meta = template["metadata"]
-    named = VOLCANO_GROUP in meta["annotations"] or COSCHEDULING_GROUP in meta["labels"]
-    return named or "schedulingGroup" in template["spec"]
+    has_group = VOLCANO_GROUP in meta["annotations"] or COSCHEDULING_GROUP in meta["labels"]
+    return has_group or "schedulingGroup" in template["spec"]

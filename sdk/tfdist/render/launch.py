@@ -95,8 +95,8 @@ def _required_for_success(job: TFDistJob, gang: Gang, member: Member) -> bool:
         return True
     if job.spec.strategy is Strategy.PARAMETER_SERVER or member.role is Role.PS:
         return False
-    together = job.spec.strategy is Strategy.MULTI_WORKER_MIRRORED
-    return together or job.spec.success_policy is SuccessPolicy.ALL_WORKERS
+    is_synchronous = job.spec.strategy is Strategy.MULTI_WORKER_MIRRORED
+    return is_synchronous or job.spec.success_policy is SuccessPolicy.ALL_WORKERS
 
 
 def _uses_launcher(job: TFDistJob, role: Role) -> bool:
@@ -104,4 +104,4 @@ def _uses_launcher(job: TFDistJob, role: Role) -> bool:
     container: Mapping[str, Any] = main_container(role_template(job, role))
     default = () if "image" in container else DEFAULT_COMMAND
     command = container.get("command", default)
-    return not command or any(LAUNCHER in word for word in (*command, *container.get("args", ())))
+    return not command or any(LAUNCHER in argument for argument in (*command, *container.get("args", ())))

@@ -26,7 +26,7 @@ SERVICE_GENERATION_LABEL: Final = f"{GROUP}/address-generation"
 """The Service selects pods by the current value: the addresses of an earlier attempt stop resolving at once."""
 
 CHECKPOINT_ANNOTATION: Final = f"{GROUP}/last-checkpoint-time"
-"""On the leader's pod: when its job last completed a checkpoint, for whoever chooses the cheapest job to preempt."""
+"""On the leader's pod: when its job last completed a checkpoint, for a scheduler that selects a job to preempt."""
 
 RESTART_ANNOTATION: Final = f"{GROUP}/restartedAt"
 """On a job: a new value requests a restart."""
@@ -68,14 +68,14 @@ def pod_name(job: str, role: Role, index: int, attempt: int) -> str:
 def pod_group(job: str, gang: str, attempt: int) -> str:
     """Return the name of the PodGroup of a gang whose replicas started together in an attempt.
 
-    Each such attempt has its own: pods of an earlier one that are still terminating do not count in it.
+    Each such attempt has a separate one: terminating pods of an earlier attempt do not count in it.
     """
     base = f"{job}-{gang}"
     return base if attempt == 0 else f"{base}-r{attempt}"
 
 
 def workload(job: str, uid: str) -> str:
-    """Return the name of the Workload of a job; that of an earlier job of the same name, being deleted, differs."""
+    """Return the name of the Workload of a job, which differs from that of an earlier, terminating job of this name."""
     return f"tfdistjob-{job}-{hashlib.sha256(uid.encode()).hexdigest()[:5]}"
 
 
@@ -87,8 +87,8 @@ def tensorboard(job: str) -> str:
 def launcher_secret(job: "TFDistJob") -> str:
     """Return the name of the Secret with the key of the launchers.
 
-    It contains the UID: an existing Secret of this name is never that of an earlier job of the same name, which the
-    controller could not find out, because it must not read Secrets.
+    It contains the UID, so that an existing Secret never belongs to an earlier job of the same name: the controller
+    has no permission to read Secrets, and could not detect that.
     """
     return f"{job.metadata.name}-launcher-{job.metadata.uid}"
 
@@ -120,8 +120,8 @@ def worker_selector(uid: str) -> str:
 def inherited_labels(owner: "TFDistJob | TFDistSweep") -> dict[str, str]:
     """Return the labels of a job that its objects and pods get too, such as a team or a cost center; or of a sweep.
 
-    Not those of Kubernetes' own domains, by which a controller would queue or prune single pods, except
-    `app.kubernetes.io/`; not those by which a tool marks the objects that it applies; not those of this project.
+    Excluded are labels of Kubernetes' domains, by which a controller would queue or prune single pods, except
+    `app.kubernetes.io/`; labels by which a tool marks the objects that it applies; and labels of this project.
     """
     return {key: value for key, value in owner.metadata.labels.items() if not _is_reserved(key)}
 

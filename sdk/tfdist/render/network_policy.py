@@ -21,16 +21,16 @@ def network_policy(job: TFDistJob, installation: Installation) -> dict[str, Any]
     All ports and protocols, because TensorFlow's collectives (NCCL) listen on ephemeral ones.
     `spec.networkPolicyIngress` adds rules. The caller evaluates `networkPolicy: Disabled`.
     """
-    own = {names.JOB_UID_LABEL: job.metadata.uid}
+    pod_labels = {names.JOB_UID_LABEL: job.metadata.uid}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": metadata(job, job.metadata.name),
         "spec": {
-            "podSelector": {"matchLabels": own},
+            "podSelector": {"matchLabels": pod_labels},
             "policyTypes": ["Ingress"],
             "ingress": [
-                {"from": [{"podSelector": {"matchLabels": own}}]},
+                {"from": [{"podSelector": {"matchLabels": pod_labels}}]},
                 {
                     "from": [_controller(installation)],
                     "ports": [{"protocol": "TCP", "port": contract.REPORT_PORT}],

@@ -25,7 +25,7 @@ class OwnedKind:
 
     @property
     def optional(self) -> bool:
-        """Whether an API server may lack it; such an object is also written by the scheduler that has it."""
+        """Whether an API server may lack it; its scheduler also writes such objects."""
         return self.system is not GangSystem.NONE
 
     @property

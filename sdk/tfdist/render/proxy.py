@@ -14,20 +14,20 @@ _NO_PROXY_ENV: Final = "no_proxy"
 
 
 def no_grpc_proxy(container: Mapping[str, Any], domain: str) -> str | None:
-    """Return the value for a container whose peers have names below `domain`, after what its own variables exclude.
+    """Return the value for a container whose peers have names below `domain`, in addition to its own exclusions.
 
     A reference to a variable of `envFrom` stays as text if there is no such variable, and then matches no host. None if
     the container takes the whole value from another object.
     """
-    own = {variable["name"]: variable for variable in container.get("env", ())}
-    if NO_GRPC_PROXY_ENV in own:
-        if "valueFrom" in own[NO_GRPC_PROXY_ENV]:
+    variables = {variable["name"]: variable for variable in container.get("env", ())}
+    if NO_GRPC_PROXY_ENV in variables:
+        if "valueFrom" in variables[NO_GRPC_PROXY_ENV]:
             return None
-        first = own[NO_GRPC_PROXY_ENV].get("value", "")
-    elif _NO_PROXY_ENV in own and own[_NO_PROXY_ENV].get("value") == "":
-        first = ""  # set to exclude nothing; an empty entry would match every host in old versions of gRPC
-    elif _NO_PROXY_ENV in own or container.get("envFrom"):
-        first = f"$({_NO_PROXY_ENV})"  # gRPC reads the lower case only
+        excluded = variables[NO_GRPC_PROXY_ENV].get("value", "")
+    elif _NO_PROXY_ENV in variables and variables[_NO_PROXY_ENV].get("value") == "":
+        excluded = ""  # set to exclude nothing; an empty entry would match every host in old versions of gRPC
+    elif _NO_PROXY_ENV in variables or container.get("envFrom"):
+        excluded = f"$({_NO_PROXY_ENV})"  # gRPC reads the lower case only
     else:
-        first = ""
-    return ",".join(filter(None, (first, f".{domain}", "localhost", "127.0.0.1")))
+        excluded = ""
+    return ",".join(filter(None, (excluded, f".{domain}", "localhost", "127.0.0.1")))

@@ -1,4 +1,4 @@
-"""The content of `TFDIST_JOB`: the job as one replica sees it."""
+"""The content of `TFDIST_JOB`: the settings of the job for one replica."""
 
 from tfdist.api.training import PLACEHOLDERS, CheckpointSpec, TrainingSpec
 from tfdist.api.v1 import TFDistJob
@@ -64,7 +64,7 @@ def expand_placeholders(job: TFDistJob, directory: str) -> str:
 
 
 def _training(spec: TrainingSpec | None) -> Training | None:
-    """Return the program and its configuration; None for a script, whose command has all that it needs."""
+    """Return the program and its configuration; None for a script, whose settings are in its command."""
     if spec is None or spec.program is None:
         return None
     return Training(program=spec.program, config=spec.config or {})
@@ -83,17 +83,17 @@ def _export(job: TFDistJob, spec: TrainingSpec | None) -> ExportSettings | None:
     export, directory = spec.export if spec else None, export_directory(job)
     if export is None or directory is None:
         return None
-    formats, which = ([str(each) for each in found] for found in (export.formats, export.which))
-    return ExportSettings(directory=directory, formats=formats, which=which)
+    formats, models = ([str(item) for item in values] for values in (export.formats, export.which))
+    return ExportSettings(directory=directory, formats=formats, which=models)
 
 
 def _checkpoint(job: TFDistJob, gang: Gang, spec: CheckpointSpec) -> CheckpointSettings:
     """Return the checkpoint settings; an evaluation after training always restores the latest checkpoint."""
-    after_training = gang.task is Task.EVALUATE and job.spec.task is Task.TRAIN
+    is_after_training = gang.task is Task.EVALUATE and job.spec.task is Task.TRAIN
     return CheckpointSettings(
         directory=expand_placeholders(job, spec.directory),
         every_steps=spec.every_steps,
         every_seconds=spec.every_seconds,
         keep=spec.keep,
-        restore="Latest" if after_training else spec.restore,
+        restore="Latest" if is_after_training else spec.restore,
     )

@@ -26,8 +26,8 @@ def default_security(requested: Mapping[str, Any], *, bundled: bool) -> tuple[di
     if spec.get("os", {}).get("name") == "windows":
         return {}, {}  # the API server rejects Linux's settings in a Windows pod
     pod: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
-    own = main_container(requested).get("securityContext", {})
-    container: dict[str, Any] = {} if _escalates(own) else {"allowPrivilegeEscalation": False}
+    main_security = main_container(requested).get("securityContext", {})
+    container: dict[str, Any] = {} if _escalates(main_security) else {"allowPrivilegeEscalation": False}
     if bundled:
         restricted = {"capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
         non_root = {} if _runs_as_root(spec) else {"runAsNonRoot": True}
@@ -37,8 +37,8 @@ def default_security(requested: Mapping[str, Any], *, bundled: bool) -> tuple[di
 
 def _escalates(security: Mapping[str, Any]) -> bool:
     """Return whether a container has privileges that are incompatible with `allowPrivilegeEscalation: false`."""
-    added = security.get("capabilities", {}).get("add", ())
-    return security.get("privileged") is True or not _ALL_DEVICES_AND_MOUNTS.isdisjoint(added)
+    capabilities = security.get("capabilities", {}).get("add", ())
+    return security.get("privileged") is True or not _ALL_DEVICES_AND_MOUNTS.isdisjoint(capabilities)
 
 
 def pod_runs_as_root(template: Mapping[str, Any]) -> bool:

@@ -38,8 +38,8 @@ def overlay(training: TrainingSpec | None, fetch_image: str, *, as_root: bool = 
         container["workingDir"] = folder  # where the script finds the files next to it, as by `python train.py`
     spec: dict[str, Any] = {"containers": [container], "volumes": [{"name": VOLUME} | _volume(code)]}
     if code.git is not None:
-        given = [code.git.repository, code.git.revision]
-        spec["initContainers"] = [_fetch(given, fetch_image, as_root=as_root)]
+        arguments = [code.git.repository, code.git.revision]
+        spec["initContainers"] = [_fetch(arguments, fetch_image, as_root=as_root)]
     elif code.archive is not None:
         spec["volumes"].append({"name": ARCHIVE_VOLUME, "configMap": {"name": code.archive.name}})
         fetch = _fetch([f"{_ARCHIVE_PATH}/{ARCHIVE_KEY}"], fetch_image, as_root=as_root)
@@ -63,12 +63,12 @@ def _volume(code: SourceSpec) -> dict[str, Any]:
     return {"emptyDir": {}}
 
 
-def _fetch(given: Sequence[str], image: str, *, as_root: bool) -> dict[str, Any]:
-    """Return the init container that writes the code to the volume; `given` is a repository and revision, or a file."""
+def _fetch(arguments: Sequence[str], image: str, *, as_root: bool) -> dict[str, Any]:
+    """Return the init container that writes to the volume, from `arguments`: a repository and revision, or a file."""
     return {
         "name": FETCH_CONTAINER,
         "image": image,
-        "command": ["python", "-m", "tfdist_trainer.fetch", *given, MOUNT_PATH],
+        "command": ["python", "-m", "tfdist_trainer.fetch", *arguments, MOUNT_PATH],
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},

@@ -38,8 +38,8 @@ def role_template(job: TFDistJob, role: Role) -> dict[str, Any]:
 def template_without_script(job: TFDistJob, role: Role) -> dict[str, Any]:
     """Return the PodTemplateSpec of a role as the job writes it, without the command of `training.script`."""
     spec = job.spec
-    own = spec.fields_of(role)
-    layers = [*_layers(spec), *(_layers(own) if own else ())]
+    role_fields = spec.fields_of(role)
+    layers = [*_layers(spec), *(_layers(role_fields) if role_fields else ())]
     result = _checkpoint_volume(spec)
     for layer in layers:
         result = merge(result, layer, "PodTemplateSpec")
@@ -63,7 +63,7 @@ def runs_bundled_trainer(template: Mapping[str, Any]) -> bool:
     """Return whether a role runs the trainer of the installation's image, by its template without defaults."""
     main = main_container(template)
     command = main.get("command")
-    return "image" not in main and (command is None or any(_BUNDLED_TRAINER in word for word in command))
+    return "image" not in main and (command is None or any(_BUNDLED_TRAINER in argument for argument in command))
 
 
 def starts_trainer(job: TFDistJob, role: Role, pod_defaults: Mapping[str, Any]) -> bool:
@@ -83,8 +83,8 @@ def tensorflow_port(template: Mapping[str, Any]) -> int:
 
 def mount_path(directory: str) -> str:
     """Return the mount path of `checkpoint.volume`: the part of `directory` before its first placeholder."""
-    fixed = directory.partition("{")[0]
-    return fixed if fixed == directory else fixed.rpartition("/")[0] or "/"
+    prefix = directory.partition("{")[0]
+    return prefix if prefix == directory else prefix.rpartition("/")[0] or "/"
 
 
 def _layers(fields: PodFields) -> list[dict[str, Any]]:

@@ -41,8 +41,8 @@ def tensorboard(job: TFDistJob, board: TensorBoardSpec, installation: Installati
 
 
 def _object(job: TFDistJob, version: str, kind: str, spec: Manifest) -> Manifest:
-    own = metadata(job, names.tensorboard(job.metadata.name))
-    return {"apiVersion": version, "kind": kind, "metadata": own, "spec": spec}
+    object_metadata = metadata(job, names.tensorboard(job.metadata.name))
+    return {"apiVersion": version, "kind": kind, "metadata": object_metadata, "spec": spec}
 
 
 def _selector(job: TFDistJob) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""The Workload by which Kueue admits a job: what its pods request, by role, in which queue.
+"""The Workload by which Kueue admits a job: its queue, and the requests of its pods by role.
 
-Kueue admits Workloads whoever makes them. With one of its own, a job needs no integration of Kueue for pods: it has one
-Workload for its life, and keeps its quota while its replicas restart (ADR 38).
+Kueue admits Workloads of any owner. With a Workload per job, the pods need no integration of Kueue: the job has one
+Workload for its lifetime, and keeps its quota while its replicas restart (ADR 38).
 """
 
 import hashlib
@@ -72,16 +72,16 @@ def _pod_sets(job: TFDistJob, installation: Installation) -> Iterator[Manifest]:
 def _requests(template: Mapping[str, Any]) -> Manifest:
     """Return the part of a pod template that quota and nodes depend on, without the size of commands and variables."""
     spec = template["spec"]
-    kept: Manifest = {name: spec[name] for name in _SCHEDULING_FIELDS if name in spec}
+    fields: Manifest = {name: spec[name] for name in _SCHEDULING_FIELDS if name in spec}
     for kind in ("initContainers", "containers"):
         if containers := [_container(c) for c in spec.get(kind, ())]:
-            kept[kind] = containers
+            fields[kind] = containers
     claims = [v for v in spec.get("volumes", ()) if "persistentVolumeClaim" in v]
     if claims:
-        kept["volumes"] = claims
-    return {"spec": kept | {"restartPolicy": "Never"}}
+        fields["volumes"] = claims
+    return {"spec": fields | {"restartPolicy": "Never"}}
 
 
 def _container(container: Mapping[str, Any]) -> Manifest:
-    """Return the fields of a container that count; the image is for whoever reads the Workload."""
+    """Return the fields of a container that quota depends on, and the image, for readers of the Workload."""
     return {name: container[name] for name in _CONTAINER_FIELDS if name in container}

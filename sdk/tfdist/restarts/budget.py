@@ -86,16 +86,16 @@ def decide(
         return BudgetDecision(restarts, counted=False, final=classification.reason)
     if repeated:
         return BudgetDecision(restarts, counted=False, final=REPEATED_ERROR, remedy=REPEATED_MESSAGE)
-    free, since = restarts.uncounted_since_checkpoint, restarts.since_checkpoint
-    if classification.action is Action.RESTART_UNCOUNTED and free < MAX_UNCOUNTED_RESTARTS:
-        more = {"uncounted": restarts.uncounted + 1, "uncounted_since_checkpoint": free + 1}
-        return BudgetDecision(restarts.model_copy(update=more), counted=False)
-    if since >= limit:
+    uncounted, since_checkpoint = restarts.uncounted_since_checkpoint, restarts.since_checkpoint
+    if classification.action is Action.RESTART_UNCOUNTED and uncounted < MAX_UNCOUNTED_RESTARTS:
+        changes = {"uncounted": restarts.uncounted + 1, "uncounted_since_checkpoint": uncounted + 1}
+        return BudgetDecision(restarts.model_copy(update=changes), counted=False)
+    if since_checkpoint >= limit:
         remedy = LIMIT_MESSAGE.format(limit=limit)
         return BudgetDecision(restarts, counted=True, final=LIMIT_EXCEEDED, remedy=remedy)
-    more = {"counted": restarts.counted + 1, "since_checkpoint": since + 1}
-    delay = _delay_seconds(since, jitter_key, first_delay_seconds)
-    return BudgetDecision(restarts.model_copy(update=more), counted=True, delay_seconds=delay)
+    changes = {"counted": restarts.counted + 1, "since_checkpoint": since_checkpoint + 1}
+    delay = _delay_seconds(since_checkpoint, jitter_key, first_delay_seconds)
+    return BudgetDecision(restarts.model_copy(update=changes), counted=True, delay_seconds=delay)
 
 
 def _delay_seconds(before: int, jitter_key: str, first: float) -> float:

@@ -18,10 +18,10 @@ SLOW_PHASE_SECONDS: Final = 300.0
 
 def progress_of(report: ProgressReport) -> tuple[object, ...]:
     """Return round, phase, step, checkpoint, evaluation and evaluated examples: a change of them is progress."""
-    saved = report.last_checkpoint.step if report.last_checkpoint else None
-    evaluated = report.evaluation.step if report.evaluation else None
+    checkpoint_step = report.last_checkpoint.step if report.last_checkpoint else None
+    evaluation_step = report.evaluation.step if report.evaluation else None
     examples = report.examples if report.phase is Phase.EVALUATING else None
-    return report.round, report.phase, report.step, saved, evaluated, examples
+    return report.round, report.phase, report.step, checkpoint_step, evaluation_step, examples
 
 
 def deadline_seconds(

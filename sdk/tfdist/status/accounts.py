@@ -1,6 +1,6 @@
 """The history of a job in its status: usage, attempts, progress over time.
 
-It changes with the time, and is written only with a write that something else causes: no request is added.
+It changes continuously, and is written only together with another change, so that it adds no request.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def accounted(write: StatusWrite, view: JobView, report: ProgressReport | None, 
     """Return the write of a job that has not finished before, with its history.
 
     Args:
-        write: what is written, with the stored history; nothing is added if nothing is written.
+        write: the write, with the stored history; a write without a status stays as it is.
         view: the job.
         report: the last report of the leader of the current attempt.
         now: the time.
@@ -36,15 +36,15 @@ def accounted(write: StatusWrite, view: JobView, report: ProgressReport | None, 
     usage = usage_of(old.usage, view.pods, now)
     if attempts.steps is not None:
         usage = with_steps(usage, attempts.steps)
-    ended = is_terminal(new) or training_succeeded(new)
+    has_ended = is_terminal(new) or training_succeeded(new)
     before, after = (status.progress or Progress() for status in (old, new))
-    points = history_of(old.history or (), before, after, ended=ended)
-    found = {"usage": usage, "attempts": attempts.entries, "history": points}
-    return replace(write, status=new.model_copy(update={name: value for name, value in found.items() if value}))
+    points = history_of(old.history or (), before, after, ended=has_ended)
+    accounts = {"usage": usage, "attempts": attempts.entries, "history": points}
+    return replace(write, status=new.model_copy(update={name: value for name, value in accounts.items() if value}))
 
 
 def with_final_usage(status: TFDistJobStatus | None, view: JobView, now: datetime) -> TFDistJobStatus | None:
-    """Return the status that a finished job gets, with its usage; None for no write.
+    """Return the status of a finished job with its usage; None for no write.
 
     The end of the last pod is always written, since usage would increase without it.
     """
@@ -57,5 +57,5 @@ def with_final_usage(status: TFDistJobStatus | None, view: JobView, now: datetim
 
 
 def without_accounts(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a status, as JSON, without the fields that alone are no reason for a write."""
+    """Return a status, as JSON, without the fields whose changes alone cause no write."""
     return {name: value for name, value in status.items() if name not in _FIELDS}

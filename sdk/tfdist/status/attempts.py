@@ -77,7 +77,7 @@ class Attempts:
     # Begin and end
 
     def _end(self, *, trains: bool) -> str:
-        """Return the reason for which no attempt runs; "" while one does, or will."""
+        """Return the reason why no attempt runs; "" if one runs or follows."""
         new = self._new
         if trains and training_succeeded(new):
             return str(ConditionReason.TRAINING_SUCCEEDED)
@@ -100,8 +100,8 @@ class Attempts:
     def _open(self, record: GangStatus, *, since: str = "") -> None:
         started, step = since or rfc3339(self._now), None
         if not self.entries:
-            begun = self._old.start_time or self._old.active_since
-            started = begun if begun and record.attempt == 0 else started
+            first_start = self._old.start_time or self._old.active_since
+            started = first_start if first_start and record.attempt == 0 else started
         elif self._trains_on(record):
             step = self.entries[-1].to_step
         self.entries.append(
@@ -115,10 +115,10 @@ class Attempts:
 
     def _trains_on(self, record: GangStatus) -> bool:
         """Return whether training continues without the replica that is replaced."""
-        before = (self._old.gangs or {}).get("training")
-        if before is None or self.entries[-1].to_step is None:
+        training = (self._old.gangs or {}).get("training")
+        if training is None or self.entries[-1].to_step is None:
             return False
-        return not record.in_place and before.last_full_restart == record.last_full_restart
+        return not record.in_place and training.last_full_restart == record.last_full_restart
 
     def _close(self, reason: str) -> None:
         """End the last attempt."""
@@ -128,17 +128,17 @@ class Attempts:
         cause = None if succeeded or reason in SUSPENDED_PHASES else self._cause(entry)
         if cause is None:
             return
-        ended = min(self._now, max(_moment(cause.time, self._now), parse_time(entry.started_at)))
-        who = replica_name(Role(cause.role), cause.index)
+        end = min(self._now, max(_moment(cause.time, self._now), parse_time(entry.started_at)))
+        replica = replica_name(Role(cause.role), cause.index)
         node = cause.node or entry.node
-        self._change(ended_at=rfc3339(ended), reason=cause.reason, root_cause=who, node=node)
+        self._change(ended_at=rfc3339(end), reason=cause.reason, root_cause=replica, node=node)
 
     def _cause(self, entry: AttemptStatus) -> ReplicaFailure | None:
         """Return the root cause of the end of an attempt: recorded by this write, or since the attempt began."""
-        known, begun = self._old.failures or (), parse_time(entry.started_at)
-        found = [f for f in self._root_causes() if f not in known or _moment(f.time, begun) > begun]
-        of_round = [f for f in found if entry.round is not None and f.round == entry.round]
-        return next(iter([*reversed(of_round), *reversed(found)]), None)
+        stored_failures, start = self._old.failures or (), parse_time(entry.started_at)
+        causes = [f for f in self._root_causes() if f not in stored_failures or _moment(f.time, start) > start]
+        of_round = [f for f in causes if entry.round is not None and f.round == entry.round]
+        return next(iter([*reversed(of_round), *reversed(causes)]), None)
 
     def _root_causes(self) -> Iterator[ReplicaFailure]:
         trains = _trains(self._new)
@@ -163,14 +163,14 @@ class Attempts:
             last = self.entries[-1]
             self._close(self._planned_reason())
             numbers = (f.round for f in self._root_causes() if f.round is not None)
-            later = [each for each in numbers if (last.round or 0) < each < self._newest_round]
+            later_rounds = [number for number in numbers if (last.round or 0) < number < self._newest_round]
             self._open(record, since=self.entries[-1].ended_at or "")
-            self._change(round=min([*later, self._newest_round]))
+            self._change(round=min([*later_rounds, self._newest_round]))
             if not self._begins_round():
                 self._count_steps(ends=False)
-        before = self.entries[-2] if len(self.entries) > 1 else None
-        known = -1 if before is None or before.round is None else before.round
-        is_new = self._newest_round > known or (before.attempt if before else 0) < record.last_full_restart
+        previous = self.entries[-2] if len(self.entries) > 1 else None
+        previous_round = -1 if previous is None or previous.round is None else previous.round
+        is_new = self._newest_round > previous_round or (previous.attempt if previous else 0) < record.last_full_restart
         if self._newest_round >= 0 and self.entries[-1].round is None and is_new:
             self._change(round=self._newest_round)
 
@@ -202,14 +202,14 @@ class Attempts:
 
     def _checkpoint(self, started_at: str) -> int:
         """Return the step of the newest checkpoint from before an attempt; 0 without one."""
-        stored, found = _checkpoint_of(self._old), _checkpoint_of(self._new)
+        stored, reported = _checkpoint_of(self._old), _checkpoint_of(self._new)
         if stored is not None:
             return stored.step
-        begun = parse_time(started_at)
-        return found.step if found and found.time and _moment(found.time, begun) < begun else 0
+        start = parse_time(started_at)
+        return reported.step if reported and reported.time and _moment(reported.time, start) < start else 0
 
     def _set_recovery(self) -> None:
-        """Set how long it took until all replicas ran again, once they do."""
+        """Set the time until all replicas ran again, once they run."""
         current, new = self._current, self._new
         if current is None or not is_true(new, ConditionType.PODS_READY) or is_true(new, ConditionType.RESTARTING):
             return
@@ -217,8 +217,8 @@ class Attempts:
             entry = self.entries[place]
             if entry.seconds_to_recover is not None:
                 return
-            since = current.started_at if entry.reason in SUSPENDED_PHASES else entry.ended_at
-            seconds = (self._now - parse_time(since or current.started_at)).total_seconds()
+            start = current.started_at if entry.reason in SUSPENDED_PHASES else entry.ended_at
+            seconds = (self._now - parse_time(start or current.started_at)).total_seconds()
             self._change(place, seconds_to_recover=max(0, round(seconds)))
 
 
@@ -237,7 +237,7 @@ def _checkpoint_of(status: TFDistJobStatus) -> CheckpointStatus | None:
 
 
 def _moment(text: str, default: datetime) -> datetime:
-    """Return a time that a pod may have written."""
+    """Return a time that a pod may have written; `default` if it is malformed."""
     try:
         return parse_time(text)
     except ValueError:

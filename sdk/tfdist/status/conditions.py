@@ -27,8 +27,8 @@ class Condition:
 
 def is_true(status: TFDistJobStatus, kind: ConditionType) -> bool:
     """Return whether the stored condition `kind` is True."""
-    found = find_condition(status, kind)
-    return found is not None and found.status == "True"
+    condition = find_condition(status, kind)
+    return condition is not None and condition.status == "True"
 
 
 def merge(
@@ -45,17 +45,17 @@ def merge(
         generation: `metadata.generation` of the resource.
         now: the time, RFC 3339.
     """
-    result = {each.type: each for each in stored}
+    result = {item.type: item for item in stored}
     for condition in new:
-        old = result.get(condition.type)
+        previous = result.get(condition.type)
         status = "True" if condition.status else "False"
-        same_status = old is not None and old.status == status and not condition.reset_transition_time
+        same_status = previous is not None and previous.status == status and not condition.reset_transition_time
         result[condition.type] = model(
             type=condition.type,
             status=status,
             reason=condition.reason[:256],
             message=message(condition.message)[:4096],
             observed_generation=generation,
-            last_transition_time=old.last_transition_time if old and same_status else now,
+            last_transition_time=previous.last_transition_time if previous and same_status else now,
         )
     return list(result.values())

@@ -29,17 +29,20 @@ def replica_counts(gangs: Iterable[Gang], states: Iterable[GangState], stored: C
 
 
 def final_counts(stored: Counts, pods: Iterable[PodSummary]) -> dict[str, ReplicaCounts]:
-    """Return the final `status.replicas` of a finished job; pods that are gone keep their stored counts.
+    """Return the final `status.replicas` of a finished job; deleted pods keep their stored counts.
 
     Args:
         stored: `status.replicas` as stored.
         pods: the existing pods of the last attempts.
     """
-    existing = list(pods)
-    return {role: _final(counts, [p for p in existing if p.role == role]) for role, counts in stored.items()}
+    existing_pods = list(pods)
+    return {
+        role: _final_role_counts(counts, [p for p in existing_pods if p.role == role])
+        for role, counts in stored.items()
+    }
 
 
-def _final(stored: ReplicaCounts, pods: Sequence[PodSummary]) -> ReplicaCounts:
+def _final_role_counts(stored: ReplicaCounts, pods: Sequence[PodSummary]) -> ReplicaCounts:
     states = [p.state for p in pods]
     failed = sum(p.state is PodState.FAILED and not p.deleting for p in pods)  # without terminating ones
     succeeded = max(stored.succeeded, states.count(PodState.SUCCEEDED))
@@ -56,20 +59,20 @@ def _final(stored: ReplicaCounts, pods: Sequence[PodSummary]) -> ReplicaCounts:
 def _counts(desired: int, role: str, state: GangState | None) -> ReplicaCounts:
     pods = [p for p in state.pods if p.role == role] if state else []
     states = [p.state for p in pods]
-    gone = _succeeded_without_pod(role, state) if state else 0
+    without_pod = _succeeded_without_pod(role, state) if state else 0
     return ReplicaCounts(
         desired=desired,
-        pending=max(0, desired - sum(s is not PodState.PENDING for s in states) - gone),
+        pending=max(0, desired - sum(s is not PodState.PENDING for s in states) - without_pod),
         running=states.count(PodState.RUNNING),
         ready=sum(p.ready for p in pods),
-        succeeded=states.count(PodState.SUCCEEDED) + gone,
+        succeeded=states.count(PodState.SUCCEEDED) + without_pod,
         failed=states.count(PodState.FAILED),
     )
 
 
 def _succeeded_without_pod(role: str, state: GangState) -> int:
-    """Return how many replicas of a role succeeded and have no pod any more."""
+    """Return the number of replicas of a role that succeeded and have no pod any more."""
     if not state.record.completed:
         return 0
-    gone = state.record.completed - {p.replica for p in state.pods}
-    return sum(m.name in gone for m in state.gang.members if m.role == role)
+    names = state.record.completed - {p.replica for p in state.pods}
+    return sum(m.name in names for m in state.gang.members if m.role == role)

@@ -40,11 +40,11 @@ def history_of(stored: Sequence[ProgressPoint], old: Progress, new: Progress, *,
 
 
 def _is_due(points: Sequence[ProgressPoint], point: ProgressPoint) -> bool:
-    """Return whether so much time has passed since the last point as lies between two older ones."""
+    """Return whether the time since the last point is at least the median interval of the older points."""
     times = [parse_time(p.time).timestamp() for p in points[: MAX_POINTS // 2]]
-    usual = median([later - earlier for earlier, later in pairwise(times)] or [0.0])
-    since = parse_time(point.time).timestamp() - parse_time(points[-1].time).timestamp()
-    return since > 0 and since + _RESOLUTION_SECONDS >= usual
+    interval = median([later - earlier for earlier, later in pairwise(times)] or [0.0])
+    elapsed = parse_time(point.time).timestamp() - parse_time(points[-1].time).timestamp()
+    return elapsed > 0 and elapsed + _RESOLUTION_SECONDS >= interval
 
 
 def _point(progress: Progress) -> ProgressPoint | None:

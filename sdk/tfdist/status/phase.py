@@ -49,8 +49,12 @@ def training_succeeded(status: TFDistJobStatus) -> bool:
 
 def evaluation_failure(status: TFDistJobStatus) -> JobCondition | None:
     """Return the condition of a failed evaluation; None without one, or if the evaluation may begin again."""
-    known = find_condition(status, ConditionType.EVALUATED)
-    return known if known is not None and known.status == "False" and known.reason != ConditionReason.RESUMED else None
+    evaluated = find_condition(status, ConditionType.EVALUATED)
+    return (
+        evaluated
+        if evaluated is not None and evaluated.status == "False" and evaluated.reason != ConditionReason.RESUMED
+        else None
+    )
 
 
 def evaluation_failed(status: TFDistJobStatus) -> bool:

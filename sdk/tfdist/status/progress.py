@@ -15,7 +15,7 @@ from tfdist.termination import termination_message
 
 
 def progress_of(report: TimestampedReport, stored: Progress, gang: Gang) -> Progress:
-    """Return `status.progress` for a report of `gang`; of fields that it lacks, only the last checkpoint is kept."""
+    """Return `status.progress` for a report of `gang`; of the stored fields it keeps only a missing last checkpoint."""
     content = report.content
     slow = slow_replica_of(content, gang)
     checkpoint = content.last_checkpoint
@@ -60,17 +60,17 @@ def ended_progress(stored: Progress, gang: Gang, pods: Iterable[PodSummary]) -> 
     leader = max(leaders, key=lambda p: p.attempt, default=None)
     if leader is None or not leader.ended:
         return None
-    last = [p for p in of_training if p.ended and p.attempt >= leader.attempt]
-    messages = {p.name: message for p in last if (message := termination_message(p.message)) is not None}
+    last_pods = [p for p in of_training if p.ended and p.attempt >= leader.attempt]
+    messages = {p.name: message for p in last_pods if (message := termination_message(p.message)) is not None}
     if not messages:
         return None
-    own = messages.get(leader.name)
-    saved = leader.state is PodState.SUCCEEDED or leader.exit_code == ExitCode.PREEMPTED
-    result = final_progress(stored, own) if own and saved else stored
+    leader_message = messages.get(leader.name)
+    has_saved = leader.state is PodState.SUCCEEDED or leader.exit_code == ExitCode.PREEMPTED
+    result = final_progress(stored, leader_message) if leader_message and has_saved else stored
     checkpoints = [m.last_checkpoint for m in messages.values() if m.last_checkpoint is not None]
     newest = max(checkpoints, key=lambda c: c.step, default=None)
-    known = result.last_checkpoint.step if result.last_checkpoint else -1
-    if newest is None or newest.step <= known:
+    stored_step = result.last_checkpoint.step if result.last_checkpoint else -1
+    if newest is None or newest.step <= stored_step:
         return result
     return result.model_copy(update={"last_checkpoint": _checkpoint(newest)})
 
@@ -82,8 +82,8 @@ def final_progress(stored: Progress, message: TerminationMessage) -> Progress:
         changes["epoch"] = None  # of an earlier step
     if message.step is not None:
         total = stored.total_steps if message.total_steps is None else message.total_steps
-        done = percent(message.step, total, message.percent)
-        changes |= {"step": message.step} | ({"percent": done} if done is not None else {})
+        completed_percent = percent(message.step, total, message.percent)
+        changes |= {"step": message.step} | ({"percent": completed_percent} if completed_percent is not None else {})
     for name in ("epoch", "total_steps"):
         if getattr(message, name) is not None:
             changes[name] = getattr(message, name)
@@ -116,7 +116,7 @@ def evaluation_of(
         reports["best"] = evaluator.best_evaluation or reports.get("best")
     if gang is not None and gang.evaluation is not None:
         reports["final"] = gang.evaluation
-    return _updated(stored, reports)
+    return _with_results(stored, reports)
 
 
 def script_evaluation_of(
@@ -134,10 +134,10 @@ def script_evaluation_of(
         reports |= {"latest": report.evaluation, "best": report.best_evaluation}
     if message is not None and message.evaluation is not None:
         reports |= {"latest": message.evaluation, "best": message.best_evaluation or reports.get("best")}
-        saved = message.last_checkpoint.step if message.last_checkpoint else None
-        if message.evaluation.step in {message.step, saved}:
+        checkpoint_step = message.last_checkpoint.step if message.last_checkpoint else None
+        if message.evaluation.step in {message.step, checkpoint_step}:
             reports["final"] = message.evaluation
-    return _updated(stored, reports)
+    return _with_results(stored, reports)
 
 
 def exports_of(stored: ExportStatus, directory: str, messages: Iterable[TerminationMessage | None]) -> ExportStatus:
@@ -148,19 +148,21 @@ def exports_of(stored: ExportStatus, directory: str, messages: Iterable[Terminat
         directory: of the exports, from the specification; pods are untrusted.
         messages: of training and its evaluator.
     """
-    found = {
-        each.which.lower(): ExportResult.model_construct(directory=f"{directory}/{each.which.lower()}", step=each.step)
+    results = {
+        export.which.lower(): ExportResult.model_construct(
+            directory=f"{directory}/{export.which.lower()}", step=export.step
+        )
         for message in messages
         if message is not None
-        for each in message.exports
-        if each.which in set(ExportedModel)
+        for export in message.exports
+        if export.which in set(ExportedModel)
     }
-    return stored.model_copy(update=found)
+    return stored.model_copy(update=results)
 
 
-def _updated(stored: EvaluationStatus, reports: dict[str, EvaluationReport | None]) -> EvaluationStatus:
-    found = {name: _result(result) for name, result in reports.items() if result}
-    return stored.model_copy(update=found)
+def _with_results(stored: EvaluationStatus, reports: dict[str, EvaluationReport | None]) -> EvaluationStatus:
+    results = {name: _result(result) for name, result in reports.items() if result}
+    return stored.model_copy(update=results)
 
 
 def _result(report: EvaluationReport) -> EvaluationResult:

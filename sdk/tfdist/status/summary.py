@@ -23,7 +23,7 @@ def summary(status: TFDistJobStatus, metric: str, active_roles: set[str]) -> Sum
     progress, restarts = status.progress or Progress(), status.restarts
     percent, eta = progress.percent, progress.eta_seconds
     return Summary(
-        ready=_ready(status, active_roles) if active_roles else None,
+        ready=_ready_text(status, active_roles) if active_roles else None,
         progress=None if percent is None else f"{percent}%",
         eta=duration(eta) if eta is not None and status.phase is JobPhase.RUNNING else None,
         metric=_metric(_metrics(status), metric) or None,
@@ -32,7 +32,7 @@ def summary(status: TFDistJobStatus, metric: str, active_roles: set[str]) -> Sum
     )
 
 
-def _ready(status: TFDistJobStatus, active_roles: set[str]) -> str:
+def _ready_text(status: TFDistJobStatus, active_roles: set[str]) -> str:
     active = [counts for role, counts in (status.replicas or {}).items() if role in active_roles]
     return f"{sum(c.ready for c in active)}/{sum(c.desired for c in active)}"
 
@@ -40,9 +40,9 @@ def _ready(status: TFDistJobStatus, active_roles: set[str]) -> str:
 def _metrics(status: TFDistJobStatus) -> Mapping[str, float]:
     """Return the metrics of the last evaluation, or of training."""
     evaluation = status.evaluation
-    scored = (evaluation.final or evaluation.latest) if evaluation else None
-    if scored and scored.metrics:
-        return scored.metrics
+    result = (evaluation.final or evaluation.latest) if evaluation else None
+    if result and result.metrics:
+        return result.metrics
     return (status.progress.metrics if status.progress else None) or {}
 
 
@@ -51,8 +51,8 @@ def headline(status: TFDistJobStatus) -> str:
 
     That is not the last transition: for a restart that waits for an image it is the image error.
     """
-    found = ((find_condition(status, kind), applies) for kind, applies in _HEADLINES)
-    return next((condition.message for condition, applies in found if condition and applies(condition)), "")
+    candidates = ((find_condition(status, kind), applies) for kind, applies in _HEADLINES)
+    return next((condition.message for condition, applies in candidates if condition and applies(condition)), "")
 
 
 def _is_true(condition: JobCondition) -> bool:
@@ -74,8 +74,8 @@ _HEADLINES: Final[tuple[tuple[ConditionType, Callable[[JobCondition], bool]], ..
 """Conditions in order of importance, each with a test whether its message applies."""
 
 
-def _metric(metrics: Mapping[str, float], wanted: str) -> str:
-    name = wanted if wanted in metrics else next(iter(sorted(metrics)), "")
+def _metric(metrics: Mapping[str, float], preferred: str) -> str:
+    name = preferred if preferred in metrics else next(iter(sorted(metrics)), "")
     return f"{name}={number(metrics[name])}" if name else ""
 
 

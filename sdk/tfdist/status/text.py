@@ -1,4 +1,4 @@
-"""Texts of conditions, events and records: they are printed to terminals, and have parts that others have written.
+"""Texts of conditions, events and records: they are printed to terminals, and contain untrusted parts.
 
 Termination messages, the kubelet, the API server and manifests contribute to them. Their control characters would be
 executed by a terminal, or reorder the text around them; a part that two of them report would be read twice.
@@ -15,16 +15,16 @@ _LEAST_WORDS = 2
 
 def message(text: str) -> str:
     """Return the message of a condition or event: without control characters, and each clause once."""
-    kept: list[str] = []
+    clauses: list[str] = []
     for clause in map(str.strip, printable(text).split("; ")):
-        if len(clause.split()) < _LEAST_WORDS or not any(_has(known, clause) for known in kept):
-            kept.append(clause)
-    return "; ".join(kept)
+        if len(clause.split()) < _LEAST_WORDS or not any(_contains(other, clause) for other in clauses):
+            clauses.append(clause)
+    return "; ".join(clauses)
 
 
-def _has(known: str, clause: str) -> bool:
-    """Return whether a clause is `known`, or the part of it that follows an object: `worker-0: CLAUSE`."""
-    return known == clause or known.endswith(f": {clause}")
+def _contains(other: str, clause: str) -> bool:
+    """Return whether a clause is `other`, or the part of it that follows an object: `worker-0: CLAUSE`."""
+    return other == clause or other.endswith(f": {clause}")
 
 
 _CONTROL_CHARACTER: Final = re.compile(r'\\[^"\\/nt]')

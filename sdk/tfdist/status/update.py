@@ -41,7 +41,7 @@ class StatusWrite:
     status: TFDistJobStatus | None
     """The status to write now; None for no write."""
     wait_seconds: float | None = None
-    """When a changed status is written that is not written now."""
+    """Seconds until a throttled status may be written; None without one."""
     counters_only: bool = False
     """Whether only counters have changed: no action follows from this write."""
 
@@ -79,19 +79,19 @@ def compose_status(
     changes = {"phase": phase_of(result)}
     if progress is not None:
         moves = changes["phase"] is JobPhase.RUNNING and not is_true(result, ConditionType.STALLED)
-        changes["progress"] = progress if moves else _standing(progress)
+        changes["progress"] = progress if moves else _without_estimates(progress)
     result = result.model_copy(update=changes)
     result = result.model_copy(update={"summary": _summary(view, states, result)})
     return stored if result == stored else _printable(result)
 
 
-def _standing(progress: Progress) -> Progress:
-    """Return `progress` without what applies only while training makes progress."""
+def _without_estimates(progress: Progress) -> Progress:
+    """Return `progress` without the fields that apply only while training makes progress."""
     return progress.model_copy(update={"eta_seconds": None, "slowest_replica": None})
 
 
 def _printable(status: TFDistJobStatus) -> TFDistJobStatus:
-    """Return the status with every text printable; the only place that every text of a status passes."""
+    """Return the status with every text printable: every status passes this function before it is written."""
     if is_printable_json(status.model_dump_json(exclude_none=True)):
         return status
     return read_status(printable_status(status.to_json()))
@@ -101,7 +101,7 @@ def throttled_write(view: JobView, status: TFDistJobStatus) -> StatusWrite:
     """Return whether a new status is written now, later or not at all."""
     if status == view.status:
         return StatusWrite(None)
-    counters_only = _written_at_once(status) == _written_at_once(view.status)
+    counters_only = _unthrottled_fields(status) == _unthrottled_fields(view.status)
     if counters_only and view.throttled_seconds:
         return StatusWrite(None, view.throttled_seconds)
     return StatusWrite(status, counters_only=counters_only)
@@ -116,17 +116,21 @@ def _active_roles(states: Iterable[GangState], status: TFDistJobStatus) -> set[s
     """Return the roles of active gangs: neither completed, failed, nor yet to start."""
     if is_terminal(status):
         return set()
-    trained = training_succeeded(status)
-    done = {GangName.TRAINING: trained, GangName.EVALUATION: False, GangName.EVALUATOR: evaluation_failed(status)}
-    working = (s for s in states if not done[s.gang.name] and not s.leader_succeeded)
-    return {str(m.role) for s in working for m in s.gang.members}
+    has_trained = training_succeeded(status)
+    is_done = {
+        GangName.TRAINING: has_trained,
+        GangName.EVALUATION: False,
+        GangName.EVALUATOR: evaluation_failed(status),
+    }
+    active = (s for s in states if not is_done[s.gang.name] and not s.leader_succeeded)
+    return {str(m.role) for s in active for m in s.gang.members}
 
 
 def _newest(failures: list[ReplicaFailure]) -> list[ReplicaFailure]:
     """Return the newest failures; secondary ones are dropped first, so that root causes are kept longest."""
     excess = len(failures) - MAX_FAILURES
-    dropped = [i for i, f in enumerate(failures) if not f.root_cause][: max(0, excess)]
-    return [f for i, f in enumerate(failures) if i not in dropped][-MAX_FAILURES:]
+    dropped_indices = [i for i, f in enumerate(failures) if not f.root_cause][: max(0, excess)]
+    return [f for i, f in enumerate(failures) if i not in dropped_indices][-MAX_FAILURES:]
 
 
 def _attempt_counters(records: Mapping[str, GangStatus]) -> dict[str, Any]:
@@ -138,18 +142,18 @@ def _attempt_counters(records: Mapping[str, GangStatus]) -> dict[str, Any]:
     return {"attempt": record.attempt, "restarts": RestartCounts(**counts)}
 
 
-def _written_at_once(status: TFDistJobStatus) -> dict[str, Any]:
-    """Return the part of a status whose changes are written at once.
+def _unthrottled_fields(status: TFDistJobStatus) -> dict[str, Any]:
+    """Return the fields of a status whose changes are written at once.
 
-    The success of one more replica is not: either the end of the job follows, or no action does. Neither is the start
+    The success of one more replica is throttled: either the end of the job follows, or no action does. So is the start
     of an evaluation gang: a reconcile before its write creates a deleted member again in the same attempt. The last
-    checkpoint of a job that is being suspended is, and so are its successes: the pod that reports them is gone soon
-    after, and another process has no other source.
+    checkpoint of a job that is being suspended is written at once, and so are its successes: the pod that reports them
+    is deleted soon after, and another process has no other source.
     """
-    stopping = status.phase in _STOPPING
-    throttled = _THROTTLED - {"progress"} if stopping else _THROTTLED
-    of_gang = _THROTTLED_OF_GANG - {"completed"} if stopping else _THROTTLED_OF_GANG
-    rest = {name: value for name, value in vars(status).items() if name not in throttled}
+    is_stopping = status.phase in _STOPPING
+    throttled = _THROTTLED - {"progress"} if is_stopping else _THROTTLED
+    of_gang = _THROTTLED_OF_GANG - {"completed"} if is_stopping else _THROTTLED_OF_GANG
+    fields = {name: value for name, value in vars(status).items() if name not in throttled}
     gangs = (status.gangs or {}).items()
-    rest["gangs"] = {name: {k: v for k, v in vars(gang).items() if k not in of_gang} for name, gang in gangs}
-    return rest
+    fields["gangs"] = {name: {k: v for k, v in vars(gang).items() if k not in of_gang} for name, gang in gangs}
+    return fields

@@ -1,7 +1,7 @@
 """`status.usage`: what the pods of a job used, and the time of its training steps.
 
 Each pod counts from the time that it got its node until its container ended. Every write adds the part of these times
-since the last write, so that usage needs no write of its own, and a controller that was away loses nothing.
+since the last write, so that usage needs no separate write, and no time is lost while no controller runs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ _CLOCK_SKEW: Final = timedelta(seconds=10)
 
 
 class _Times(NamedTuple):
-    """From when to when a pod uses its resources; it still does without an end."""
+    """The interval in which a pod uses its resources; without an end it still uses them."""
 
     resources: Resources
     start: datetime
@@ -38,20 +38,25 @@ def usage_of(stored: Usage | None, pods: Sequence[PodSummary], now: datetime) ->
     """
     if not pods and stored is None:
         return None
-    known = stored if stored is not None and stored.updated_at else Usage()
-    since = parse_time(known.updated_at) if known.updated_at else _EARLIEST
-    now = max(since, now.replace(microsecond=0))
-    times = [found for pod in pods if (found := _times(pod, now)) is not None]
-    before = [t.resources for t in times if t.start <= since and (t.end is None or t.end >= since - _CLOCK_SKEW)]
-    seconds = [(t.resources, _overlap(t, since, now)) for t in times]
-    if known.updated_at:  # pods that were deleted since
-        gone = Resources(_rest(known.gpus, [r.gpus for r in before]), _rest(known.cpus, [r.cpus for r in before]))
-        seconds.append((gone, (now - since).total_seconds()))
+    usage = stored if stored is not None and stored.updated_at else Usage()
+    last_update = parse_time(usage.updated_at) if usage.updated_at else _EARLIEST
+    now = max(last_update, now.replace(microsecond=0))
+    times = [interval for pod in pods if (interval := _times(pod, now)) is not None]
+    counted_before = [
+        t.resources for t in times if t.start <= last_update and (t.end is None or t.end >= last_update - _CLOCK_SKEW)
+    ]
+    seconds = [(t.resources, _overlap(t, last_update, now)) for t in times]
+    if usage.updated_at:  # pods that were deleted since
+        deleted = Resources(
+            _unexplained_rate(usage.gpus, [r.gpus for r in counted_before]),
+            _unexplained_rate(usage.cpus, [r.cpus for r in counted_before]),
+        )
+        seconds.append((deleted, (now - last_update).total_seconds()))
     running = [t.resources for t in times if t.end is None]
-    return known.model_copy(
+    return usage.model_copy(
         update={
-            "gpu_seconds": round((known.gpu_seconds or 0.0) + sum(r.gpus * s for r, s in seconds), 3),
-            "cpu_seconds": round((known.cpu_seconds or 0.0) + sum(r.cpus * s for r, s in seconds), 3),
+            "gpu_seconds": round((usage.gpu_seconds or 0.0) + sum(r.gpus * s for r, s in seconds), 3),
+            "cpu_seconds": round((usage.cpu_seconds or 0.0) + sum(r.cpus * s for r, s in seconds), 3),
             "gpus": round(sum(r.gpus for r in running), 6),
             "cpus": round(sum(r.cpus for r in running), 6),
             "updated_at": rfc3339(now),
@@ -62,24 +67,32 @@ def usage_of(stored: Usage | None, pods: Sequence[PodSummary], now: datetime) ->
 def with_steps(usage: Usage | None, steps: Steps) -> Usage:
     """Return the usage with the time of steps that were trained, or that a restart repeats."""
     usage = usage or Usage()
-    counted, kept, repeated = usage.step or 0, usage.productive_seconds or 0.0, usage.lost_seconds or 0.0
+    last_step, productive_seconds, lost_seconds = (
+        usage.step or 0,
+        usage.productive_seconds or 0.0,
+        usage.lost_seconds or 0.0,
+    )
     if steps.begins_at is not None:
-        again = min(kept, max(0, counted - steps.begins_at) * steps.seconds)
-        kept, repeated, counted = kept - again, repeated + again, steps.begins_at
-    trained = min(max(0, steps.step - counted) * steps.seconds, steps.longest_seconds)
+        repeated_seconds = min(productive_seconds, max(0, last_step - steps.begins_at) * steps.seconds)
+        productive_seconds, lost_seconds, last_step = (
+            productive_seconds - repeated_seconds,
+            lost_seconds + repeated_seconds,
+            steps.begins_at,
+        )
+    trained_seconds = min(max(0, steps.step - last_step) * steps.seconds, steps.longest_seconds)
     return usage.model_copy(
         update={
-            "productive_seconds": round(kept + trained, 1),
-            "lost_seconds": round(repeated, 1),
-            "step": max(counted, steps.step),
+            "productive_seconds": round(productive_seconds + trained_seconds, 1),
+            "lost_seconds": round(lost_seconds, 1),
+            "step": max(last_step, steps.step),
         }
     )
 
 
 def _times(pod: PodSummary, now: datetime) -> _Times | None:
-    """Return when a pod uses its resources; None before it has a node.
+    """Return the interval in which a pod uses its resources; None before it has a node.
 
-    One whose end is yet to come, by the clock of its node, counts as one that was deleted.
+    A pod whose end is in the future, by the clock of its node, counts as deleted.
     """
     start = pod.scheduled_at or (pod.created_at if pod.node else "")
     if not start:
@@ -94,6 +107,6 @@ def _overlap(times: _Times, since: datetime, now: datetime) -> float:
     return max(0.0, (min(times.end or now, now) - max(times.start, since)).total_seconds())
 
 
-def _rest(stored: float | None, before: Iterable[float]) -> float:
-    """Return the amount that the stored rate has and no existing pod explains."""
-    return max(0.0, round((stored or 0.0) - sum(before), 6))
+def _unexplained_rate(stored: float | None, explained: Iterable[float]) -> float:
+    """Return the part of the stored rate that no existing pod explains."""
+    return max(0.0, round((stored or 0.0) - sum(explained), 6))

@@ -19,23 +19,23 @@ def with_conditions(
         status: the new status, apart from these.
         view: the observed state.
         sweep: the sweep; None for an invalid one.
-        end: the end of the sweep; None while it goes on.
+        end: the end of the sweep; None while it runs.
         now: the time, RFC 3339.
     """
     stored = view.status.conditions or []
-    new = list(_conditions(status, view, sweep, end, {each.type for each in stored}))
-    conditions = merge(stored, new, SweepCondition, view.generation, now)
+    new_conditions = list(_conditions(status, view, sweep, end, {condition.type for condition in stored}))
+    conditions = merge(stored, new_conditions, SweepCondition, view.generation, now)
     return status.model_copy(update={"conditions": conditions, "phase": phase_of_sweep(conditions)})
 
 
 def _conditions(
-    status: TFDistSweepStatus, view: SweepView, sweep: TFDistSweep | None, end: Outcome | None, known: set[str]
+    status: TFDistSweepStatus, view: SweepView, sweep: TFDistSweep | None, end: Outcome | None, types: set[str]
 ) -> Iterable[Condition]:
     kind = SweepConditionType
     if sweep is None:
         yield Condition(kind.INVALID, True, SweepReason.INVALID, "; ".join(map(str, view.problems)))
         return
-    if kind.INVALID in known:
+    if kind.INVALID in types:
         yield Condition(kind.INVALID, False, SweepReason.RUNNING, "the specification is valid")
     if end is not None:
         yield Condition(kind.RUNNING, False, SweepReason.FINISHED, "the sweep has finished")
@@ -44,7 +44,7 @@ def _conditions(
         yield Condition(kind.SUSPENDED, True, SweepReason.SUSPENDED, "spec.suspend is true")
         yield Condition(kind.RUNNING, False, SweepReason.SUSPENDED, "the sweep is suspended")
     else:
-        if kind.SUSPENDED in known:
+        if kind.SUSPENDED in types:
             yield Condition(kind.SUSPENDED, False, SweepReason.RESUMED, "the sweep was resumed")
         reason = SweepReason.CREATE_FAILED if view.create_error else SweepReason.RUNNING
         yield Condition(kind.RUNNING, True, reason, view.create_error or _progress(status, sweep))
@@ -52,18 +52,18 @@ def _conditions(
 
 def _progress(status: TFDistSweepStatus, sweep: TFDistSweep) -> str:
     trials = status.trials
-    done = trials.succeeded + trials.stopped + trials.failed if trials else 0
-    text = f"{done} of {trials.total if trials else 0} trials have ended, {trials.running if trials else 0} run"
+    ended = trials.succeeded + trials.stopped + trials.failed if trials else 0
+    text = f"{ended} of {trials.total if trials else 0} trials have ended, {trials.running if trials else 0} run"
     return f"{best_text(sweep.spec, status.best[0])}; {text}" if status.best else text
 
 
 def phase_of_sweep(conditions: Iterable[SweepCondition]) -> SweepPhase:
     """Return the phase that follows from the conditions."""
-    true = {each.type for each in conditions if each.status == "True"}
+    true_types = {condition.type for condition in conditions if condition.status == "True"}
     for kind in SweepConditionType.SUCCEEDED, SweepConditionType.FAILED, SweepConditionType.INVALID:
-        if kind in true:
+        if kind in true_types:
             return SweepPhase(kind.value)
     for kind in SweepConditionType.SUSPENDED, SweepConditionType.RUNNING:
-        if kind in true:
+        if kind in true_types:
             return SweepPhase(kind.value)
     return SweepPhase.PENDING

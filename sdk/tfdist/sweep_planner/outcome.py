@@ -1,4 +1,4 @@
-"""When a sweep ends: the condition of its end, and what ends with it."""
+"""The end of a sweep: its condition, reason and message."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Outcome:
 def outcome(
     view: SweepView, spec: TFDistSweepSpec, results: Results, best: list[BestTrial], total: int, now: datetime
 ) -> Outcome | None:
-    """Return the end of a sweep; None while it goes on.
+    """Return the end of a sweep; None while it runs.
 
     Args:
         view: the observed state.
@@ -35,19 +35,19 @@ def outcome(
         total: number of trials of the sweep.
         now: the time.
     """
-    found = counts(results, total)
-    text = f"{found.succeeded} of {total} trials succeeded, {found.stopped} were stopped early, {found.failed} failed"
+    ended = counts(results, total)
+    text = f"{ended.succeeded} of {total} trials succeeded, {ended.stopped} were stopped early, {ended.failed} failed"
     if best:
         text = f"{best_text(spec, best[0])}; {text}"
     if best and spec.target_value is not None and _reaches(spec, best[0].value):
         return Outcome(True, SweepReason.TARGET_REACHED, text)
     if failure := _failure(view, spec, results):
         return Outcome(False, failure[0], f"{failure[1]}; {text}")
-    started, limit = view.status.active_since, spec.active_deadline_seconds
-    if started and limit and not spec.suspend and (now - parse_time(started)).total_seconds() >= limit:
+    start, limit = view.status.active_since, spec.active_deadline_seconds
+    if start and limit and not spec.suspend and (now - parse_time(start)).total_seconds() >= limit:
         reason = SweepReason.ACTIVE_DEADLINE_EXCEEDED
         return Outcome(False, reason, f"the sweep was active for {limit} s, its activeDeadlineSeconds; {text}")
-    if len(results) < total or found.running:
+    if len(results) < total or ended.running:
         return None
     if not best:
         return Outcome(False, SweepReason.NO_RESULT, f"no trial has a value of {spec.metric_name}; {text}")
@@ -68,10 +68,10 @@ def _failure(view: SweepView, spec: TFDistSweepSpec, results: Results) -> tuple[
     failed = [trial for trial, result in results.items() if result.phase is TrialPhase.FAILED]
     if not failed:
         return None
-    wrong = next((trial for trial in failed if results[trial].reason == SweepReason.USER_ERROR), None)
-    if wrong is not None and not any(result.value is not None for result in results.values()):
+    faulty_trial = next((trial for trial in failed if results[trial].reason == SweepReason.USER_ERROR), None)
+    if faulty_trial is not None and not any(result.value is not None for result in results.values()):
         text = "no trial has a value yet, so that the template is at fault: correct it, and create the sweep again"
-        return SweepReason.USER_ERROR, f"{trial_failure(view, results, wrong)}; {text}"
+        return SweepReason.USER_ERROR, f"{trial_failure(view, results, faulty_trial)}; {text}"
     if len(failed) > spec.max_failed_trials:
         text = f"{len(failed)} trials failed, and maxFailedTrials is {spec.max_failed_trials}"
         return SweepReason.TOO_MANY_FAILED_TRIALS, f"{text}; the last one: {trial_failure(view, results, failed[-1])}"
@@ -79,7 +79,7 @@ def _failure(view: SweepView, spec: TFDistSweepSpec, results: Results) -> tuple[
 
 
 def trial_failure(view: SweepView, results: Results, trial: int) -> str:
-    """Return what is known of the failure of a trial."""
+    """Return the reason and, if available, the message of the failure of a trial."""
     job, reason = view.jobs.get(trial), results[trial].reason
     message = job.end[1] if job is not None and job.owned else view.rejected.get(trial, "")
     if not message:
@@ -89,9 +89,9 @@ def trial_failure(view: SweepView, results: Results, trial: int) -> str:
 
 def newly_failed(view: SweepView, results: Results) -> list[int]:
     """Return the trials that have failed since the stored status."""
-    known: Mapping[int, TrialPhase] = {result.trial: result.phase for result in view.status.results or ()}
+    stored_phases: Mapping[int, TrialPhase] = {result.trial: result.phase for result in view.status.results or ()}
     return [
         trial
         for trial, result in results.items()
-        if result.phase is TrialPhase.FAILED and known.get(trial) is not TrialPhase.FAILED
+        if result.phase is TrialPhase.FAILED and stored_phases.get(trial) is not TrialPhase.FAILED
     ]

@@ -1,8 +1,8 @@
 """The plan of one reconcile of a sweep.
 
-The status is written before anything that follows from a result is done: a trial is suspended or deleted only once the
+The status is written before any action that follows from a result: a trial is suspended or deleted only once the
 status has its result. A trial is created before the status has it, so that a controller that is killed between the two
-finds the job, whose name follows from its number, and never takes a trial for one whose job was deleted.
+finds the job, whose name follows from its number, and never treats the trial as one whose job was deleted.
 """
 
 from collections.abc import Mapping
@@ -82,12 +82,12 @@ def _active(view: SweepView, sweep: TFDistSweep, now: datetime) -> SweepPlan:
         }
     )
     status = with_conditions(status, view, sweep, end, rfc3339(now))
-    changed, delay = status != view.status, _write_delay(view, status)
-    written = status if changed and delay <= 0 else None
-    plan = _actions(view, sweep, written or view.status)
-    events = _events(view, results, status, end) if written else ()
-    waits = [delay if changed and not written else None, _deadline(sweep, status, now)]
-    return replace(plan, status=written, events=events, requeue_after_seconds=min_delay(waits))
+    has_changed, delay = status != view.status, _write_delay(view, status)
+    written_status = status if has_changed and delay <= 0 else None
+    plan = _actions(view, sweep, written_status or view.status)
+    events = _events(view, results, status, end) if written_status else ()
+    waits = [delay if has_changed and not written_status else None, _deadline(sweep, status, now)]
+    return replace(plan, status=written_status, events=events, requeue_after_seconds=min_delay(waits))
 
 
 def _write_delay(view: SweepView, status: TFDistSweepStatus) -> float:
@@ -103,9 +103,9 @@ def _actions(view: SweepView, sweep: TFDistSweep, status: TFDistSweepStatus) -> 
     spec = sweep.spec
     phases = {result.trial: result.phase for result in status.results or ()}
     owned = {trial: job for trial, job in view.jobs.items() if job.owned and not job.deleting}
-    ended = status.phase in FINISHED
+    has_finished = status.phase in FINISHED
     running = {trial: job for trial, job in owned.items() if _runs(phases.get(trial), job)}
-    pause = ended or spec.suspend
+    pause = has_finished or spec.suspend
     to_suspend = [
         trial
         for trial, job in owned.items()
@@ -123,14 +123,14 @@ def _actions(view: SweepView, sweep: TFDistSweep, status: TFDistSweepStatus) -> 
 
 
 def _runs(phase: TrialPhase | None, job: TrialJob) -> bool:
-    """Return whether a job takes one of the places of `parallelism`."""
+    """Return whether a job counts towards `parallelism`."""
     return phase in {None, TrialPhase.RUNNING} and not job.is_finished and job.phase is not JobPhase.INVALID
 
 
-def _new_trials(view: SweepView, places: int, total: int, known: Mapping[int, TrialPhase]) -> tuple[int, ...]:
-    taken = view.jobs.keys() | view.rejected.keys() | view.leftover | known.keys()
-    free = (trial for trial in range(total) if trial not in taken)
-    return tuple(trial for trial, _ in zip(free, range(places), strict=False))
+def _new_trials(view: SweepView, places: int, total: int, phases: Mapping[int, TrialPhase]) -> tuple[int, ...]:
+    existing = view.jobs.keys() | view.rejected.keys() | view.leftover | phases.keys()
+    candidates = (trial for trial in range(total) if trial not in existing)
+    return tuple(trial for trial, _ in zip(candidates, range(places), strict=False))
 
 
 def _deletes(sweep: TFDistSweep, status: TFDistSweepStatus, owned: Mapping[int, TrialJob]) -> tuple[int, ...]:
@@ -138,31 +138,31 @@ def _deletes(sweep: TFDistSweep, status: TFDistSweepStatus, owned: Mapping[int, 
     clean, early = sweep.spec.clean_trials, sweep.spec.early_stopping
     if clean is CleanTrials.NONE:
         return ()
-    kept = {best.trial for best in status.best or ()}
+    retained = {best.trial for best in status.best or ()}
     may_resume = early is not None and early.resume and status.phase not in FINISHED
     result = []
     for trial, phase in ((each.trial, each.phase) for each in status.results or ()):
         job = owned.get(trial)
-        if job is None or trial in kept or phase is TrialPhase.RUNNING:
+        if job is None or trial in retained or phase is TrialPhase.RUNNING:
             continue
         if phase is TrialPhase.STOPPED:
-            cleaned = not may_resume and (job.phase is JobPhase.SUSPENDED or job.is_finished)
+            is_deletable = not may_resume and (job.phase is JobPhase.SUSPENDED or job.is_finished)
         else:
-            cleaned = clean is CleanTrials.ALL_BUT_BEST and job.is_finished
-        result += [trial] if cleaned else []
+            is_deletable = clean is CleanTrials.ALL_BUT_BEST and job.is_finished
+        result += [trial] if is_deletable else []
     return tuple(result)
 
 
 def _after_end(view: SweepView, now: datetime) -> SweepPlan:
-    """Return the plan for a sweep that has finished: jobs end and are cleaned, and it is deleted after its time."""
+    """Return the plan for a finished sweep: its jobs end and are cleaned, and its TTL deletes it."""
     sweep, status = view.sweep, view.status
     if sweep is None:
         return SweepPlan()
     plan, ttl = _actions(view, sweep, status), sweep.spec.ttl_seconds_after_finished
     if ttl is None or status.completion_time is None:
         return plan
-    left = ttl - (now - parse_time(status.completion_time)).total_seconds()
-    return replace(plan, delete_sweep=left <= 0, requeue_after_seconds=left if left > 0 else None)
+    remaining = ttl - (now - parse_time(status.completion_time)).total_seconds()
+    return replace(plan, delete_sweep=remaining <= 0, requeue_after_seconds=remaining if remaining > 0 else None)
 
 
 def _invalid(view: SweepView, now: datetime) -> SweepPlan:

@@ -20,15 +20,15 @@ def update_results(view: SweepView, spec: TFDistSweepSpec) -> tuple[Results, dic
 
     A trial that has ended keeps its result, also if its job is deleted.
     """
-    known = {result.trial: result for result in view.status.results or ()}
+    stored = {result.trial: result for result in view.status.results or ()}
     observed = {trial: observe(spec, job.status) for trial, job in view.jobs.items() if job.owned}
     results = {}
-    for trial in sorted(known.keys() | view.jobs.keys() | view.rejected.keys()):
+    for trial in sorted(stored.keys() | view.jobs.keys() | view.rejected.keys()):
         job, rejected = view.jobs.get(trial), trial in view.rejected
-        before = known.get(trial) or TrialResult(
+        previous = stored.get(trial) or TrialResult(
             trial=trial, phase=TrialPhase.RUNNING, parameters=trial_values(spec, trial)
         )
-        updated = _updated(before, job, observed.get(trial, Observation()), spec, rejected=rejected)
+        updated = _update_result(previous, job, observed.get(trial, Observation()), spec, rejected=rejected)
         results[trial] = _with_usage(updated, job)
     return results, observed
 
@@ -61,13 +61,13 @@ def best_trials(
         trial: r.value for trial, r in results.items() if r.value is not None and r.phase is not TrialPhase.FAILED
     }
     order = order_of_merit(values, maximizes=spec.maximizes)[: spec.keep_best]
-    known = {best.trial: best for best in view.status.best or ()}
-    return [_best(name, results[trial], known.get(trial), observed.get(trial, Observation())) for trial in order]
+    stored = {best.trial: best for best in view.status.best or ()}
+    return [_best(name, results[trial], stored.get(trial), observed.get(trial, Observation())) for trial in order]
 
 
-def _best(name: str, result: TrialResult, known: BestTrial | None, observed: Observation) -> BestTrial:
+def _best(name: str, result: TrialResult, stored: BestTrial | None, observed: Observation) -> BestTrial:
     """Return a trial with its checkpoint: that of the stored entry, once its job is deleted."""
-    checkpoint = observed.checkpoint or (known.checkpoint if known else None)
+    checkpoint = observed.checkpoint or (stored.checkpoint if stored else None)
     return BestTrial(
         trial=result.trial,
         job=trial_name(name, result.trial),
@@ -78,19 +78,19 @@ def _best(name: str, result: TrialResult, known: BestTrial | None, observed: Obs
     )
 
 
-def _updated(
-    known: TrialResult, job: TrialJob | None, seen: Observation, spec: TFDistSweepSpec, *, rejected: bool
+def _update_result(
+    stored: TrialResult, job: TrialJob | None, observation: Observation, spec: TFDistSweepSpec, *, rejected: bool
 ) -> TrialResult:
-    if known.phase in {TrialPhase.SUCCEEDED, TrialPhase.FAILED}:
-        return known
-    result = known
-    if seen.best is not None and is_better(seen.best.value, known.value, maximizes=spec.maximizes):
-        result = known.model_copy(update={"value": seen.best.value, "step": seen.best.step})
+    if stored.phase in {TrialPhase.SUCCEEDED, TrialPhase.FAILED}:
+        return stored
+    result = stored
+    if observation.best is not None and is_better(observation.best.value, stored.value, maximizes=spec.maximizes):
+        result = stored.model_copy(update={"value": observation.best.value, "step": observation.best.step})
     if job is not None and job.owned and job.phase is JobPhase.SUCCEEDED:  # also one that was stopped at its last step
         if result.value is None:
             return _ended(result, TrialPhase.FAILED, SweepReason.METRIC_MISSING)
         return _ended(result, TrialPhase.SUCCEEDED, "")
-    failure = _failure(job, rejected=rejected) if known.phase is TrialPhase.RUNNING else ""
+    failure = _failure(job, rejected=rejected) if stored.phase is TrialPhase.RUNNING else ""
     return _ended(result, TrialPhase.FAILED, failure) if failure else result
 
 

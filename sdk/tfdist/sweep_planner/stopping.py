@@ -24,11 +24,11 @@ def stop_trials(
     options = spec.early_stopping
     if options is None:
         return stored, results
-    alive = {TrialPhase.RUNNING, TrialPhase.SUCCEEDED}  # others are compared with one that has ended, too
+    comparable = {TrialPhase.RUNNING, TrialPhase.SUCCEEDED}  # others are compared with one that has ended, too
     latest = {
-        trial: seen.latest
-        for trial, seen in observed.items()
-        if seen.latest is not None and results[trial].phase in alive
+        trial: observation.latest
+        for trial, observation in observed.items()
+        if observation.latest is not None and results[trial].phase in comparable
     }
     judge = asha if options.method is StoppingMethod.ASHA else median
     rungs, stopped = judge(options, _values(stored), latest, maximizes=spec.maximizes)
@@ -52,9 +52,9 @@ def resume_trials(
     if options is None or not options.resume or places < 1:
         return results
     stopped = frozenset(trial for trial in available if results[trial].phase is TrialPhase.STOPPED)
-    chosen = promoted(options, _values(rungs), stopped, maximizes=spec.maximizes)[:places]
+    selected = promoted(options, _values(rungs), stopped, maximizes=spec.maximizes)[:places]
     running = {"phase": TrialPhase.RUNNING, "reason": None}
-    return results | {trial: results[trial].model_copy(update=running) for trial in chosen}
+    return results | {trial: results[trial].model_copy(update=running) for trial in selected}
 
 
 def _stopped(results: Results, trial: int) -> TrialResult:

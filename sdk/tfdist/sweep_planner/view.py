@@ -40,8 +40,8 @@ class TrialJob:
     def end(self) -> tuple[str, str]:
         """Reason and message of the condition that explains a job that failed or is invalid."""
         kinds = ConditionType.FAILED, ConditionType.INVALID
-        found = next((c for kind in kinds if (c := find_condition(self.status, kind)) and c.status == "True"), None)
-        return (found.reason, found.message) if found else ("Failed", "")
+        condition = next((c for kind in kinds if (c := find_condition(self.status, kind)) and c.status == "True"), None)
+        return (condition.reason, condition.message) if condition else ("Failed", "")
 
 
 @dataclass(frozen=True, slots=True)

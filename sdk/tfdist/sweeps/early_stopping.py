@@ -39,9 +39,9 @@ def asha(
         latest: latest point of each trial by its number.
         maximizes: whether a larger value is better.
     """
-    result, arrived = _arrivals(options, rungs, latest)
+    result, arrivals = _arrivals(options, rungs, latest)
     return result, frozenset(
-        trial for step, trial in arrived if trial not in _continuing(options, result[step], maximizes=maximizes)
+        trial for step, trial in arrivals if trial not in _top_trials(options, result[step], maximizes=maximizes)
     )
 
 
@@ -53,8 +53,8 @@ def promoted(options: SweepEarlyStopping, rungs: Rungs, stopped: frozenset[int],
     highest = {trial: step for step in sorted(rungs) for trial in rungs[step]}
     result = []
     for step in sorted(rungs, reverse=True):
-        continuing = _continuing(options, rungs[step], maximizes=maximizes)
-        result += [trial for trial in continuing if trial in stopped and highest[trial] == step]
+        candidates = _top_trials(options, rungs[step], maximizes=maximizes)
+        result += [trial for trial in candidates if trial in stopped and highest[trial] == step]
     return result
 
 
@@ -72,18 +72,18 @@ def median(
         latest: latest point of each trial by its number.
         maximizes: whether a larger value is better.
     """
-    result, arrived = _arrivals(options, rungs, latest)
+    result, arrivals = _arrivals(options, rungs, latest)
     return result, frozenset(
-        trial for step, trial in arrived if _is_below_median(options, result, step, trial, maximizes=maximizes)
+        trial for step, trial in arrivals if _is_below_median(options, result, step, trial, maximizes=maximizes)
     )
 
 
 def _is_below_median(options: SweepEarlyStopping, rungs: Rungs, step: int, trial: int, *, maximizes: bool) -> bool:
-    passed = [rungs[each] for each in sorted(rungs) if each <= step]
-    means = list(_means(passed, (other for other in rungs[step] if other != trial)))
+    values_by_rung = [rungs[rung] for rung in sorted(rungs) if rung <= step]
+    means = list(_means(values_by_rung, (other for other in rungs[step] if other != trial)))
     if len(means) < (options.min_trials or DEFAULT_MIN_TRIALS):
         return False
-    best = max(_merit(values[trial], maximizes=maximizes) for values in passed if trial in values)
+    best = max(_merit(values[trial], maximizes=maximizes) for values in values_by_rung if trial in values)
     return best < _merit(statistics.median(means), maximizes=maximizes)
 
 
@@ -105,14 +105,14 @@ def _arrivals(
 ) -> tuple[dict[int, dict[int, float]], list[tuple[int, int]]]:
     """Return the rungs with the latest points, and which of them are new: step and trial."""
     result = {step: dict(values) for step, values in rungs.items()}
-    arrived: list[tuple[int, int]] = []
+    arrivals: list[tuple[int, int]] = []
     for trial, point in sorted(latest.items()):
         for step in _rung_steps(options, point.step):
             values = result.setdefault(step, {})
             if trial not in values:
                 values[trial] = point.value
-                arrived.append((step, trial))
-    return result, arrived
+                arrivals.append((step, trial))
+    return result, arrivals
 
 
 def _rung_steps(options: SweepEarlyStopping, reached: int) -> Iterator[int]:
@@ -126,7 +126,7 @@ def _rung_steps(options: SweepEarlyStopping, reached: int) -> Iterator[int]:
         step, number = step * (options.reduction or DEFAULT_REDUCTION), number + 1
 
 
-def _continuing(options: SweepEarlyStopping, values: Mapping[int, float], *, maximizes: bool) -> list[int]:
+def _top_trials(options: SweepEarlyStopping, values: Mapping[int, float], *, maximizes: bool) -> list[int]:
     """Return the best `1/reduction` of the trials of a rung, at least one, best first."""
     number = max(1, len(values) // (options.reduction or DEFAULT_REDUCTION))
     return order_of_merit(values, maximizes=maximizes)[:number]
@@ -135,7 +135,11 @@ def _continuing(options: SweepEarlyStopping, values: Mapping[int, float], *, max
 def _means(rungs: Sequence[Mapping[int, float]], trials: Iterable[int]) -> Iterator[float]:
     """Yield the mean of the finite values of each trial at the rungs."""
     for trial in trials:
-        values = [found[trial] for found in rungs if trial in found and math.isfinite(found[trial])]
+        values = [
+            values_by_trial[trial]
+            for values_by_trial in rungs
+            if trial in values_by_trial and math.isfinite(values_by_trial[trial])
+        ]
         if values:
             yield statistics.fmean(values)
 

@@ -67,12 +67,12 @@ def job_with_values(manifest: Mapping[str, Any], sweep: TFDistSweep, trial: int,
 
 def blocking_field(spec: Mapping[str, Any], parameter: SweepParameter) -> tuple[str, ...]:
     """Return the location below `spec` of a list or scalar above the field of a parameter; () if there is none."""
-    here: Any = spec
+    value: Any = spec
     for depth, name in enumerate(parameter.target[:-1] if parameter.env is None else ()):
-        here = here.get(name)
-        if here is None:
+        value = value.get(name)
+        if value is None:
             return ()
-        if not isinstance(here, Mapping):
+        if not isinstance(value, Mapping):
             return parameter.target[: depth + 1]
     return ()
 
@@ -122,10 +122,10 @@ def _with_variables(spec: dict[str, Any], variables: Mapping[str, str]) -> dict[
     They come first, so that other variables can refer to them, as in `run-$(TFDIST_TRIAL)`.
     """
     for holder in _variable_holders(spec):
-        holder["env"] = [each for each in holder["env"] if not _has_name(each, variables)]
-    added = [{"name": name, "value": value} for name, value in variables.items()]
-    kept = spec.get("env")
-    return {**spec, "env": [*added, *(kept if isinstance(kept, list) else ())]}
+        holder["env"] = [variable for variable in holder["env"] if not _has_name(variable, variables)]
+    additions = [{"name": name, "value": value} for name, value in variables.items()]
+    previous = spec.get("env")
+    return {**spec, "env": [*additions, *(previous if isinstance(previous, list) else ())]}
 
 
 def _variable_holders(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -48,7 +48,7 @@ def trial_values(spec: TFDistSweepSpec, trial: int) -> dict[str, Any]:
     """
     match spec.search.method:
         case SearchMethod.RANDOM:
-            return {each.name: _random_value(each, spec.search, trial) for each in spec.parameters}
+            return {parameter.name: _random_value(parameter, spec.search, trial) for parameter in spec.parameters}
         case SearchMethod.GRID:
             return _combination(spec.parameters, trial)
         case SearchMethod.LIST:
@@ -70,9 +70,9 @@ def outer_values(parameter: SweepParameter) -> list[Any]:
 def _combination(parameters: list[SweepParameter], trial: int) -> dict[str, Any]:
     """Return a combination of a grid, of which the last parameter varies fastest."""
     values: dict[str, Any] = {}
-    rest = trial
+    remainder = trial
     for parameter in reversed(parameters):
-        rest, choice = divmod(rest, _choices(parameter))
+        remainder, choice = divmod(remainder, _choices(parameter))
         values[parameter.name] = _choice(parameter, choice)
     return {parameter.name: values[parameter.name] for parameter in parameters}
 
@@ -84,7 +84,7 @@ def _random_value(parameter: SweepParameter, search: SearchSpec, trial: int) -> 
     if bounds is None:
         return _choice(parameter, math.floor(fraction * _choices(parameter)))
     if bounds.step is None:
-        return _between(bounds, fraction, bounds.min, bounds.max)
+        return _interpolate(bounds, fraction, bounds.min, bounds.max)
     return _choice(parameter, _random_step(bounds, fraction, _choices(parameter)))
 
 
@@ -94,7 +94,7 @@ def _uniform(text: str) -> float:
     return (number >> (64 - _MANTISSA_BITS)) / (1 << _MANTISSA_BITS)
 
 
-def _between(bounds: ParameterRange, fraction: float, low: float, high: float) -> float:
+def _interpolate(bounds: ParameterRange, fraction: float, low: float, high: float) -> float:
     """Return the number at a fraction of the way from `low` to `high`, on the scale of the range."""
     if bounds.scale is Scale.LOG:
         return min(max(low * math.pow(high / low, fraction), low), high)
@@ -108,7 +108,7 @@ def _random_step(bounds: ParameterRange, fraction: float, choices: int) -> int:
     step = float(bounds.step or 1)
     # From half a step below the first to half a step above the last, so that these are not rarer than their neighbours.
     low = bounds.min - step / 2 if bounds.min > step / 2 else bounds.min
-    number = _between(bounds, fraction, low, bounds.min + (choices - 0.5) * step)
+    number = _interpolate(bounds, fraction, low, bounds.min + (choices - 0.5) * step)
     return min(max(round((number - bounds.min) / step), 0), choices - 1)
 
 

@@ -42,18 +42,18 @@ def _process_namespaces(job: TFDistJob, role: Role, template: Template) -> Itera
 
 
 def _privileges(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
-    """Yield a container without privilege escalation that has all privileges already."""
+    """Yield a container that forbids privilege escalation and has all privileges already."""
     for container in all_containers(template):
         security = container.get("securityContext", {})
         if security.get("allowPrivilegeEscalation") is not False:
             continue
         if security.get("privileged") is True:
-            held = "privileged: true"
+            grant = "privileged: true"
         elif _SYS_ADMIN in security.get("capabilities", {}).get("add", ()):
-            held = f"capabilities.add: [{_SYS_ADMIN}]"
+            grant = f"capabilities.add: [{_SYS_ADMIN}]"
         else:
             continue
-        text = messages.invalid(value=False, rule=f"must not be false with {held}; remove one of the two")
+        text = messages.invalid(value=False, rule=f"must not be false with {grant}; remove one of the two")
         yield FieldError(source_path(job, role, container["name"], _place_of_escalation), text)
 
 
@@ -79,9 +79,9 @@ def _resize_policies(job: TFDistJob, role: Role, template: Template) -> Iterator
 def _port_names(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
     """Yield ports of a container with the same name, one of them possibly a default of TFDist."""
     for container in all_containers(template):
-        seen: dict[str, Json] = {}
+        ports: dict[str, Json] = {}
         for port in container_ports(template, container):
-            first = seen.setdefault(port.get("name", ""), port)
+            first = ports.setdefault(port.get("name", ""), port)
             if first is port or not port.get("name"):
                 continue
             detail = f"port {first['containerPort']} of the container has this name; use another name"
@@ -91,18 +91,18 @@ def _port_names(job: TFDistJob, role: Role, template: Template) -> Iterator[Fiel
 
 
 def _host_ports(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
-    """Yield a port of the node that a pod would open twice."""
+    """Yield a port of the node that two containers of a pod would open."""
     spec = template.get("spec", {})
-    seen: dict[tuple[Any, ...], tuple[str, Json]] = {}
+    ports: dict[tuple[Any, ...], tuple[str, Json]] = {}
     for container in _main_first(spec.get("containers", ())):
         for port in container_ports(template, container):
             number = port["containerPort"] if spec.get("hostNetwork") else port.get("hostPort")
             key = (port.get("protocol", "TCP"), port.get("hostIP", ""), number)
-            first, known = seen.setdefault(key, (container["name"], port))
-            if not number or known is port:
+            first, first_port = ports.setdefault(key, (container["name"], port))
+            if not number or first_port is port:
                 continue
-            who = "TFDist's progress report" if number == REPORT_PORT else f"the container {first}"
-            text = f"this port of the node is used by {who}; use another port"
+            user = "TFDist's progress report" if number == REPORT_PORT else f"the container {first}"
+            text = f"this port of the node is used by {user}; use another port"
             field = ".containerPort" if spec.get("hostNetwork") else ".hostPort"
             place = partial(_place_in, "ports", port, field)
             yield FieldError(source_path(job, role, container["name"], place), messages.duplicate(str(number), text))
@@ -110,11 +110,11 @@ def _host_ports(job: TFDistJob, role: Role, template: Template) -> Iterator[Fiel
 
 def container_ports(template: Template, container: Json) -> Sequence[Json]:
     """Return the ports of a container, with TFDist's default ones, which come first as in the merged pod."""
-    own: Sequence[Json] = container.get("ports", ())
+    ports: Sequence[Json] = container.get("ports", ())
     if container["name"] != MAIN_CONTAINER:
-        return own
+        return ports
     defaults = {"ports": default_ports(template)}
-    merged: Sequence[Json] = merge(defaults, {"ports": list(own)}, "Container")["ports"]
+    merged: Sequence[Json] = merge(defaults, {"ports": list(ports)}, "Container")["ports"]
     return merged
 
 
@@ -127,4 +127,4 @@ def _main_first(containers: Sequence[Json]) -> list[Json]:
 def _place_in(name: str, item: Json, field: str, container: Json) -> str | None:
     """Return the path of `field` of the item of a level's list that equals `item` in every field that it sets."""
     places: Iterator[tuple[int, Json]] = enumerate(container.get(name, ()))
-    return next((f".{name}[{i}]{field}" for i, each in places if each.items() <= item.items()), None)
+    return next((f".{name}[{i}]{field}" for i, candidate in places if candidate.items() <= item.items()), None)

@@ -27,14 +27,14 @@ def config_errors(
         path: path of the configuration.
         unknown_field_remedy: advice about an unknown field that resembles none of the model.
     """
-    found = error.errors(include_url=False)
-    for each in found:
-        if each["type"] == "too_short" and any(_is_below(other["loc"], each["loc"]) for other in found):
+    details = error.errors(include_url=False)
+    for detail in details:
+        if detail["type"] == "too_short" and any(_is_below(other["loc"], detail["loc"]) for other in details):
             continue  # pydantic counts only the valid items of a tuple
-        location = [part for part in each["loc"][:-1] if part != _KEY]
-        if each["loc"][-1:] != (_KEY,):
-            location += each["loc"][-1:]
-        text = _message(each, model, unknown_field_remedy) + _count_instead(each["loc"], config)
+        location = [part for part in detail["loc"][:-1] if part != _KEY]
+        if detail["loc"][-1:] != (_KEY,):
+            location += detail["loc"][-1:]
+        text = _message(detail, model, unknown_field_remedy) + _count_instead(detail["loc"], config)
         yield FieldError(messages.child_path(path, *location), text)
 
 
@@ -62,18 +62,22 @@ def _unknown(location: Sequence[str | int], model: type[BaseModel], remedy: str)
 
 def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> dict[str, list[str]]:
     """Return the names under which each field of the object at `location` is accepted, by current name."""
-    here: type[BaseModel] | None = model
+    current: type[BaseModel] | None = model
     for part in location:
-        fields = here.model_fields.items() if here else ()
-        found = next((field.annotation for name, field in fields if part in field_names(name, field)), None)
-        here = _model_in(found)
-    return {field.alias or name: field_names(name, field) for name, field in here.model_fields.items()} if here else {}
+        fields = current.model_fields.items() if current else ()
+        annotation = next((field.annotation for name, field in fields if part in field_names(name, field)), None)
+        current = _model_in(annotation)
+    return (
+        {field.alias or name: field_names(name, field) for name, field in current.model_fields.items()}
+        if current
+        else {}
+    )
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     """Return the model in the type of a field: itself, or optional."""
     options = (annotation, *get_args(annotation))
-    return next((each for each in options if isinstance(each, type) and issubclass(each, BaseModel)), None)
+    return next((option for option in options if isinstance(option, type) and issubclass(option, BaseModel)), None)
 
 
 def _count_instead(location: Sequence[str | int], config: Mapping[str, Any]) -> str:
@@ -81,5 +85,5 @@ def _count_instead(location: Sequence[str | int], config: Mapping[str, Any]) -> 
     classes = config.get("classes")
     if location[:1] != ("classes",) or not isinstance(classes, list) or len(classes) < _MIN_CLASSES:
         return ""
-    counted = all(type(item) is int and item == number for number, item in enumerate(classes))
-    return f", or set classes: {len(classes)} for labels 0 to {len(classes) - 1}" if counted else ""
+    are_indices = all(type(item) is int and item == number for number, item in enumerate(classes))
+    return f", or set classes: {len(classes)} for labels 0 to {len(classes) - 1}" if are_indices else ""

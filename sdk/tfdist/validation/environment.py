@@ -51,8 +51,8 @@ def too_large(name: str, value: str) -> FieldError:
         return FieldError("spec.worker.replicas", text)
     path = _largest(config, ("spec", "training", "config"))
     if path[3:4] == ("data",):
-        listed = "a file that lists them, as in {fileList: /data/files.txt}"
-        remedy = f"use patterns of files, such as /data/part-*.tfrecord, or {listed}"
+        file_list = "a file that lists them, as in {fileList: /data/files.txt}"
+        remedy = f"use patterns of files, such as /data/part-*.tfrecord, or {file_list}"
     else:
         remedy = "shorten this value, or read it from a file on a volume"
     text = f"{name} has training.config and takes {size} bytes, {limit}: {remedy}"
@@ -96,8 +96,8 @@ def _too_many_addresses(job: TFDistJob) -> Iterator[FieldError]:
         if len(gang.members) <= _ALWAYS_FIT:
             continue
         cluster = cluster_spec(job, gang)
-        last = gang.members[-1]
-        config = tf_config(cluster, tensorflow_role(last.role), last.index) if cluster else None
+        last_member = gang.members[-1]
+        config = tf_config(cluster, tensorflow_role(last_member.role), last_member.index) if cluster else None
         excess = len(f"{TF_CONFIG_ENV}={config}") + 1 - MAX_VARIABLE_BYTES
         if config is None or excess <= 0:
             continue

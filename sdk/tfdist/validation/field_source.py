@@ -28,22 +28,22 @@ def source_path(
             `.volumeMounts[0].name`, or None if that level does not set it.
         kinds: lists of the pod in which to search the container.
     """
-    own = job.spec.fields_of(role)
+    role_fields = job.spec.fields_of(role)
     name = Role.WORKER if role is Role.EVALUATION else role
-    levels = [*(_level(own, f"spec.{name}", container, kinds) if own else ())]
+    levels = [*(_level(role_fields, f"spec.{name}", container, kinds) if role_fields else ())]
     levels += _level(job.spec, "spec", container, kinds)
     for path, fields in levels:
-        found = find(fields)
-        if found is not None:
-            return f"{path}{found}"
+        suffix = find(fields)
+        if suffix is not None:
+            return f"{path}{suffix}"
     return "spec"
 
 
 def pod_field_path(job: TFDistJob, role: Role, name: str) -> str:
     """Return the path of a pod field in the highest level that sets it, or `spec` if the installation sets it."""
-    own: PodFields | None = job.spec.fields_of(role)
+    role_fields: PodFields | None = job.spec.fields_of(role)
     title = Role.WORKER if role is Role.EVALUATION else role
-    for path, fields in ((f"spec.{title}", own), ("spec", job.spec)):
+    for path, fields in ((f"spec.{title}", role_fields), ("spec", job.spec)):
         template = fields.template if fields else None
         if template and template.spec and name in (template.spec.model_extra or {}):
             return f"{path}.template.spec.{name}"
@@ -56,8 +56,8 @@ def _level(fields: PodFields, path: str, container: str, kinds: Sequence[str]) -
     if template is not None and template.spec is not None:
         spec = template.spec.model_dump(by_alias=True, exclude_none=True)
         for kind in kinds:
-            for i, each in enumerate(spec.get(kind, ())):
-                if each["name"] == container:
-                    yield f"{path}.template.spec.{kind}[{i}]", each
+            for i, item in enumerate(spec.get(kind, ())):
+                if item["name"] == container:
+                    yield f"{path}.template.spec.{kind}[{i}]", item
     if container == MAIN_CONTAINER and kinds is not INIT_CONTAINERS:
         yield path, fields.model_dump(by_alias=True, exclude_none=True)

@@ -45,7 +45,7 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs
     `programs`: validate the configuration of the bundled programs too.
     """
     templates = role_templates(job, pod_defaults)
-    seen: set[FieldError] = set()
+    reported: set[FieldError] = set()
     for role, template in templates.items():
         for check in (
             _init_container_names,
@@ -60,8 +60,8 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs
             security_problems,
         ):
             for problem in check(job, role, template):
-                if problem not in seen:  # a field of the job applies to all roles and is reported once
-                    seen.add(problem)
+                if problem not in reported:  # a field of the job applies to all roles and is reported once
+                    reported.add(problem)
                     yield problem
     if programs:
         yield from program_problems(job, templates)
@@ -69,7 +69,7 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs
     yield from _standby(job, templates)
     yield from _shared_checkpoints(job, templates)
     yield from object_store_problems(job)
-    yield from _kept_exports(job, templates)
+    yield from _ephemeral_exports(job, templates)
     yield from _patterns(job)
     yield from scheduler_problems(job)
     yield from environment_problems(job)
@@ -117,19 +117,19 @@ def _place_of_sub_path(mount_path: str, field: str, container: Mapping[str, Any]
 
 
 def _ports(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
-    """Yield a port of TensorFlow's server that is reserved or too large, that of a standby process included."""
+    """Yield a port of TensorFlow's server, or of a standby process, that is reserved or too large."""
     port, standby = tensorflow_port(template), job.spec.run_policy.standby
-    named = any(each.get("name") == TF_PORT_NAME for each in main_container(template).get("ports", ()))
-    if not named:
+    has_port = any(item.get("name") == TF_PORT_NAME for item in main_container(template).get("ports", ()))
+    if not has_port:
         return
     path = source_path(job, role, MAIN_CONTAINER, _place_of_port)
     for number in (port, port + STANDBY_PORT_OFFSET) if standby else (port,):
-        also = f" ({port} and the next port are used, the latter by the standby process)" if standby else ""
+        note = f" ({port} and the next port are used, the latter by the standby process)" if standby else ""
         if number in _RESERVED_PORTS:
-            text = f"port {number} is used by {_RESERVED_PORTS[number]}{also}; use another port"
+            text = f"port {number} is used by {_RESERVED_PORTS[number]}{note}; use another port"
             yield FieldError(path, messages.invalid(port, text))
         elif number > _MAX_PORT:
-            yield FieldError(path, messages.invalid(port, f"must be at most {_MAX_PORT}{also}"))
+            yield FieldError(path, messages.invalid(port, f"must be at most {_MAX_PORT}{note}"))
 
 
 def _place_of_port(container: Mapping[str, Any]) -> str | None:
@@ -143,8 +143,8 @@ def _mounts(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldErr
         for mount in container.get("volumeMounts", ()):
             if mount["name"] not in volumes:
                 path = source_path(job, role, container["name"], partial(_place_of_mount, mount["name"]))
-                known = f"the pod has {', '.join(sorted(volumes))}" if volumes else "the pod has none"
-                text = f"no volume has this name, {known}; correct the name, or add it to volumes"
+                volume_names = f"the pod has {', '.join(sorted(volumes))}" if volumes else "the pod has none"
+                text = f"no volume has this name, {volume_names}; correct the name, or add it to volumes"
                 yield FieldError(path, messages.invalid(mount["name"], text))
 
 
@@ -176,10 +176,10 @@ def _program(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldEr
     main = main_container(template)
     if job.spec.training or any(main.get(name) for name in ("image", "command", "args")):
         return
-    others = [c["name"] for c in template.get("spec", {}).get("containers", ()) if c["name"] != MAIN_CONTAINER]
-    if others:
-        path = source_path(job, role, others[0], lambda _: ".name")
-        text = f"one container must be named {MAIN_CONTAINER}, the one that trains; rename {' or '.join(others)}"
+    other_names = [c["name"] for c in template.get("spec", {}).get("containers", ()) if c["name"] != MAIN_CONTAINER]
+    if other_names:
+        path = source_path(job, role, other_names[0], lambda _: ".name")
+        text = f"one container must be named {MAIN_CONTAINER}, the one that trains; rename {' or '.join(other_names)}"
         yield FieldError(path, text)
     else:
         yield FieldError("spec.training", NOTHING_TO_RUN)
@@ -232,7 +232,7 @@ def _standby(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[Fie
             text = messages.forbidden(f"a GPU of {role} has no memory for a standby process; remove standby or the GPU")
             yield FieldError(path, text)
             return
-        command = [word for key in ("command", "args") for word in main.get(key, ())]
+        command = [argument for key in ("command", "args") for argument in main.get(key, ())]
         if command and command != list(DEFAULT_COMMAND):
             text = f"{role} sets its own command, but a standby process requires the bundled trainer"
             yield FieldError(path, messages.forbidden(f"{text}; remove standby, or command and args"))
@@ -251,7 +251,7 @@ def _shared_checkpoints(job: TFDistJob, templates: Mapping[Role, Template]) -> I
         yield FieldError("spec.checkpoint.directory", messages.invalid(checkpoint.directory, text))
 
 
-def _kept_exports(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[FieldError]:
+def _ephemeral_exports(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[FieldError]:
     """Yield an error for an export directory that is removed with its pod."""
     export = job.spec.training.export if job.spec.training else None
     if export is None or export.directory is None or not export.directory.startswith("/"):

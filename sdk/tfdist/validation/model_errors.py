@@ -18,18 +18,18 @@ def field_error(error: Mapping[str, Any], model: type[BaseModel]) -> FieldError:
     if error["type"] == "extra_forbidden":
         # The last part is the field itself, whatever its name.
         location = [*(part for part in error["loc"][:-1] if part != "[key]"), error["loc"][-1]]
-        return FieldError(messages.join_path(location), _unknown(location, model))
+        return FieldError(messages.join_path(location), _unknown_field(location, model))
     return FieldError(messages.join_path(location), message_of(error))
 
 
 def message_of(error: Mapping[str, Any]) -> str:
     """Return the message of one of pydantic's errors, except that of an unknown field."""
     kind, value = error["type"], error.get("input")
-    context = {name: _plain(bound) for name, bound in error.get("ctx", {}).items()}
+    context = {name: _plain_number(bound) for name, bound in error.get("ctx", {}).items()}
     context["plural"] = "" if context.get("min_length") == 1 else "s"
     if kind in _WITHOUT_RULE:
         return _WITHOUT_RULE[kind](value, context)
-    rule = _RULES[kind].format(**context) if kind in _RULES else _lowered(error["msg"])
+    rule = _RULES[kind].format(**context) if kind in _RULES else _lower_first(error["msg"])
     if kind == "string_pattern_mismatch" and context["pattern"] in PATTERN_DESCRIPTIONS:
         rule = f"must be {PATTERN_DESCRIPTIONS[context['pattern']]}"
     return messages.invalid(value, f"the key {rule}" if "[key]" in error["loc"] else rule)
@@ -74,16 +74,16 @@ _RULES: Final = {
 }
 
 
-def _plain(value: Any) -> Any:
+def _plain_number(value: Any) -> Any:
     """Return a bound without a needless fraction: 10, not 10.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _lowered(text: str) -> str:
+def _lower_first(text: str) -> str:
     return f"{text[:1].lower()}{text[1:]}"
 
 
-def _unknown(location: Sequence[str | int], model: type[BaseModel]) -> str:
+def _unknown_field(location: Sequence[str | int], model: type[BaseModel]) -> str:
     resource = model.__name__.lower()  # a model has the name of its kind
     kubectl = ".".join([resource, *(p for p in location[:-1] if isinstance(p, str))])
     name, place = str(location[-1]), _only_place(model, str(location[-1]))
@@ -96,43 +96,43 @@ def _only_place(model: type[BaseModel], name: str) -> str | None:
     level = [["spec"]]
     while level:
         paths = [[*path, field] for path in level for field in _fields_at(model, path)]
-        found = [messages.join_path(path) for path in paths if path[-1] == name]
-        if found:
-            return found[0] if len(found) == 1 else None
+        matches = [messages.join_path(path) for path in paths if path[-1] == name]
+        if matches:
+            return matches[0] if len(matches) == 1 else None
         level = [path for path in paths if takes_object(model, path)]
     return None
 
 
 def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
     """Return the names of the fields of the object at `location` in `model`; empty if no model defines it."""
-    here = _model_at(model, location)
-    return [f.alias or name for name, f in here.model_fields.items()] if here else []
+    current = _model_at(model, location)
+    return [f.alias or name for name, f in current.model_fields.items()] if current else []
 
 
 def takes_object(model: type[BaseModel], location: Sequence[str | int]) -> bool:
     """Return whether the field at `location` in `model` is an object, and not a list of objects."""
     parent = _model_at(model, location[:-1])
     fields = parent.model_fields.values() if parent else ()
-    found = next((f.annotation for f in fields if f.alias == location[-1]), None)
-    alternatives = get_args(found) if get_origin(found) in {Union, UnionType} else (found,)
+    annotation = next((f.annotation for f in fields if f.alias == location[-1]), None)
+    alternatives = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
     return any(map(_is_model, alternatives))
 
 
 def _model_at(model: type[BaseModel], location: Sequence[str | int]) -> type[BaseModel] | None:
-    here: type[BaseModel] | None = model
+    current: type[BaseModel] | None = model
     for part in location:
-        if here is None or isinstance(part, int):
+        if current is None or isinstance(part, int):
             continue
-        here = next((_model_in(f.annotation) for f in here.model_fields.values() if f.alias == part), None)
-    return here
+        current = next((_model_in(f.annotation) for f in current.model_fields.values() if f.alias == part), None)
+    return current
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     """Return the model in a field's type: itself, of the items of a list, or optional."""
     if _is_model(annotation):
         return cast("type[BaseModel]", annotation)
-    inside = (_model_in(a) for a in getattr(annotation, "__args__", ()))
-    return next((m for m in inside if m), None)
+    models = (_model_in(a) for a in getattr(annotation, "__args__", ()))
+    return next((m for m in models if m), None)
 
 
 def _is_model(annotation: Any) -> bool:

@@ -48,7 +48,7 @@ def parse(
         job = TFDistJob.model_validate(content)
     except ValidationError as error:
         raise ValidationFailed(_all_problems(content, error)) from None
-    problems = [*_open_parts(content), *broken_rules(job.spec, "spec"), *_stricter(job)]
+    problems = [*_schemaless_problems(content), *broken_rules(job.spec, "spec"), *_newer_rules(job)]
     if not problems:
         problems = list(merged_problems(job, pod_defaults, programs=programs))
     if problems:
@@ -67,13 +67,13 @@ def defaulted(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def _all_problems(content: Mapping[str, Any], error: ValidationError) -> list[FieldError]:
     """Return the errors of a manifest with malformed fields, including those of its well-formed fields."""
-    found = {p.path: p for p in (field_error(each, TFDistJob) for each in error.errors())}
-    for problem in _open_parts(content):
-        found[problem.path] = problem  # more specific than the error of the model
+    by_path = {p.path: p for p in (field_error(detail, TFDistJob) for detail in error.errors())}
+    for problem in _schemaless_problems(content):
+        by_path[problem.path] = problem  # more specific than the error of the model
     for problem in check_valid_fields(content.get("spec"), error):
-        found.setdefault(problem.path, problem)
-    planned = [f"spec.{feature.path}" for feature in unsupported(content.get("spec"))]
-    return [p for p in found.values() if not _is_below(p.path, planned)]
+        by_path.setdefault(problem.path, problem)
+    unsupported_paths = [f"spec.{feature.path}" for feature in unsupported(content.get("spec"))]
+    return [p for p in by_path.values() if not _is_below(p.path, unsupported_paths)]
 
 
 def _is_below(path: str, fields: Iterable[str]) -> bool:
@@ -81,20 +81,20 @@ def _is_below(path: str, fields: Iterable[str]) -> bool:
     return any(path.startswith((f"{field}.", f"{field}[")) for field in fields)
 
 
-def _stricter(job: TFDistJob) -> Iterator[FieldError]:
+def _newer_rules(job: TFDistJob) -> Iterator[FieldError]:
     """Yield the violated rules that an earlier release did not have; the API server applies them to new values only."""
     yield from (FieldError(f"spec.{rule.path}", rule.message) for rule in STRICTER if rule.is_broken(job.spec))
 
 
-def _open_parts(content: Mapping[str, Any]) -> Iterator[FieldError]:
+def _schemaless_problems(content: Mapping[str, Any]) -> Iterator[FieldError]:
     """Yield errors that the models do not detect: planned features, nulls, metadata, and fields of Kubernetes' pods."""
     yield from metadata_problems(content.get("metadata"))
     spec = content.get("spec")
     if not isinstance(spec, dict):
         return
     yield from (FieldError(f"spec.{feature.path}", feature.message) for feature in unsupported(spec))
-    of_templates = list(template_problems(spec))
-    reported = {problem.path for problem in of_templates}
-    found = nulls(spec, ("spec",), TFDistJob, _NULLS_ALLOWED)
-    yield from (problem for problem in found if problem.path not in reported)
-    yield from of_templates
+    in_templates = list(template_problems(spec))
+    reported = {problem.path for problem in in_templates}
+    null_fields = nulls(spec, ("spec",), TFDistJob, _NULLS_ALLOWED)
+    yield from (problem for problem in null_fields if problem.path not in reported)
+    yield from in_templates

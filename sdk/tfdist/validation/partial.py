@@ -34,17 +34,17 @@ def partial_job(manifest: Mapping[str, Any], problems: Iterable[FieldError], siz
         problems: errors of the manifest; their fields count as absent.
         sizes: number of replicas by role at the start of the job.
     """
-    found = manifest.get("spec")
-    spec: Spec = dict(found) if isinstance(found, Mapping) else {}
+    raw_spec = manifest.get("spec")
+    spec: Spec = dict(raw_spec) if isinstance(raw_spec, Mapping) else {}
     for problem in problems:
         match = _FIELD.match(problem.path)
         if match:
             field, inner = match.groups()
             spec = without(spec, (field, inner) if field == "runPolicy" and inner else (field,))
     meta = manifest["metadata"]
-    known = ObjectMeta.model_construct(name=meta["name"], namespace=meta["namespace"], uid=meta["uid"])
-    parsed = _valid(_sized(spec, sizes)) or _valid(_sized({}, sizes)) or TFDistJobSpec()
-    return TFDistJob.model_construct(api_version="tfdist.dev/v1", kind="TFDistJob", metadata=known, spec=parsed)
+    metadata = ObjectMeta.model_construct(name=meta["name"], namespace=meta["namespace"], uid=meta["uid"])
+    valid_spec = _valid(_with_sizes(spec, sizes)) or _valid(_with_sizes({}, sizes)) or TFDistJobSpec()
+    return TFDistJob.model_construct(api_version="tfdist.dev/v1", kind="TFDistJob", metadata=metadata, spec=valid_spec)
 
 
 def _valid(spec: Spec) -> TFDistJobSpec | None:
@@ -60,24 +60,24 @@ def _valid(spec: Spec) -> TFDistJobSpec | None:
     return None
 
 
-def _sized(spec: Spec, sizes: Mapping[str, int]) -> Spec:
+def _with_sizes(spec: Spec, sizes: Mapping[str, int]) -> Spec:
     """Return the specification with exactly the roles that the job was started with."""
     if not sizes:
         return spec
     if spec.get("task") == Task.EVALUATE:
         return spec | {"worker": _fields(spec, "worker") | {"replicas": sizes.get(Role.EVALUATION, 1)}}
     roles = {role: _fields(spec, role) | {"replicas": sizes[role]} for role in _ROLES if role in sizes}
-    evaluated = Role.EVALUATION in sizes
-    evaluation = _fields(spec, "evaluation") | {"mode": _MODES[Role.EVALUATOR in sizes, evaluated]}
-    if evaluated:
+    has_evaluation = Role.EVALUATION in sizes
+    evaluation = _fields(spec, "evaluation") | {"mode": _MODES[Role.EVALUATOR in sizes, has_evaluation]}
+    if has_evaluation:
         evaluation["replicas"] = sizes[Role.EVALUATION]
-    rest = {name: value for name, value in spec.items() if name not in {*_ROLES, "evaluation"}}
-    return rest | roles | ({"evaluation": evaluation} if evaluated or "evaluation" in spec else {})
+    other_fields = {name: value for name, value in spec.items() if name not in {*_ROLES, "evaluation"}}
+    return other_fields | roles | ({"evaluation": evaluation} if has_evaluation or "evaluation" in spec else {})
 
 
 def _fields(spec: Spec, name: str) -> Spec:
-    found = spec.get(name)
-    return dict(found) if isinstance(found, Mapping) else {}
+    fields = spec.get(name)
+    return dict(fields) if isinstance(fields, Mapping) else {}
 
 
 def check_valid_fields(spec: Any, error: ValidationError) -> Iterator[FieldError]:
@@ -86,15 +86,15 @@ def check_valid_fields(spec: Any, error: ValidationError) -> Iterator[FieldError
         return
     errors = [e for e in error.errors() if e["loc"][:1] == ("spec",)]
     places = {place_of(e["loc"][1:], e["type"]) for e in errors} - {()}
-    for malformed in (places, {place[:1] for place in places}):
+    for excluded in (places, {place[:1] for place in places}):
         valid = spec
-        for place in malformed:
+        for place in excluded:
             valid = without(valid, place)
         try:
-            parsed = TFDistJobSpec.model_validate(valid)
+            model = TFDistJobSpec.model_validate(valid)
         except ValidationError:
             continue  # a required field is malformed
-        yield from broken_rules(parsed, "spec", unknown={".".join(place) for place in malformed})
+        yield from broken_rules(model, "spec", unknown={".".join(place) for place in excluded})
         return
 
 

@@ -29,8 +29,8 @@ def data_problems(job: TFDistJob, data: Any, bundled: AbstractSet[Role]) -> Iter
         return
     trains = job.spec.task is Task.TRAIN and bundled & {Role.CHIEF, Role.WORKER}
     evaluates = Role.EVALUATION in bundled or _evaluates_continuously(job, bundled)
-    for name, needed, verb in (("train", trains, "train"), ("eval", evaluates, "evaluate")):
-        if needed and not data.get(name):
+    for name, is_required, verb in (("train", trains, "train"), ("eval", evaluates, "evaluate")):
+        if is_required and not data.get(name):
             text = messages.required(f"the data to {verb} on; set a pattern of files, such as /data/*.csv")
             yield FieldError(f"{CONFIG}.data.{name}", text)
 
@@ -50,10 +50,10 @@ def _uneven_batches(job: TFDistJob, config: "FilesConfig", bundled: AbstractSet[
     """
     for gang in gangs(job):
         roles = {member.role for member in gang.members}
-        broken = uneven_batch(config, _synchronous_replicas(job, gang)) if roles & bundled else None
-        if broken:
-            text = f"{broken.message} of the {gang.name} gang" if gang.name is GangName.EVALUATION else broken.message
-            yield FieldError(messages.child_path(CONFIG, *broken.location), text)
+        problem = uneven_batch(config, _synchronous_replicas(job, gang)) if roles & bundled else None
+        if problem:
+            text = f"{problem.message} of the {gang.name} gang" if gang.name is GangName.EVALUATION else problem.message
+            yield FieldError(messages.child_path(CONFIG, *problem.location), text)
             return
 
 
@@ -66,10 +66,10 @@ def _synchronous_replicas(job: TFDistJob, gang: Gang) -> int:
 def _unknown_metric(job: TFDistJob, config: "FilesConfig", bundled: AbstractSet[Role]) -> Iterator[FieldError]:
     """Yield a metric that selects the best checkpoint, and that the program does not compute."""
     evaluation = job.spec.evaluation
-    computed = config.scalar_metrics
-    if evaluation is None or not _evaluates_continuously(job, bundled) or evaluation.metric in computed:
+    metrics = config.scalar_metrics
+    if evaluation is None or not _evaluates_continuously(job, bundled) or evaluation.metric in metrics:
         return
-    text = messages.unsupported(evaluation.metric, computed)
+    text = messages.unsupported(evaluation.metric, metrics)
     yield FieldError("spec.evaluation.metric", f"{text}; set one of these, or add the metric to {CONFIG}.metrics")
 
 

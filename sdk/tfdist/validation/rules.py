@@ -22,8 +22,10 @@ def broken_rules(model: ApiModel, path: str, unknown: Collection[str] = ()) -> I
         if not _reads(rule, unknown) and not rule.python(model):
             yield FieldError(f"{path}{rule.path}", f"{rule.message}{_value_at(model, rule.path)}")
     for name, field in type(model).model_fields.items():
-        below = [place.removeprefix(f"{field.alias}.") for place in unknown if place.startswith(f"{field.alias}.")]
-        yield from _broken_inside(getattr(model, name), f"{path}.{field.alias}", below)
+        inner_unknown = [
+            place.removeprefix(f"{field.alias}.") for place in unknown if place.startswith(f"{field.alias}.")
+        ]
+        yield from _broken_inside(getattr(model, name), f"{path}.{field.alias}", inner_unknown)
 
 
 def _broken_inside(value: Any, path: str, unknown: Collection[str] = ()) -> Iterator[FieldError]:
@@ -36,16 +38,16 @@ def _broken_inside(value: Any, path: str, unknown: Collection[str] = ()) -> Iter
 
 def _reads(rule: CrossFieldRule, fields: Collection[str]) -> bool:
     """Return whether a rule reads one of the fields or a field below one; of a parent it reads only the presence."""
-    read = re.findall(r"self\.([\w.]+)", rule.cel)
-    return any(f"{place}.".startswith(f"{field}.") for place in read for field in fields)
+    paths = re.findall(r"self\.([\w.]+)", rule.cel)
+    return any(f"{place}.".startswith(f"{field}.") for place in paths for field in fields)
 
 
 def _value_at(model: ApiModel, path: str) -> str:
     """Return the value of the field at `path`, if it is a scalar: `; got 3`."""
     value: Any = model
     for name in path.split(".")[1:]:
-        found = (n for n, f in type(value).model_fields.items() if f.alias == name)
-        value = getattr(value, next(found), None)
+        names = (n for n, f in type(value).model_fields.items() if f.alias == name)
+        value = getattr(value, next(names), None)
         if value is None:
             return ""
     if isinstance(value, ApiModel | list | dict):

@@ -14,7 +14,7 @@ def scheduler_problems(job: TFDistJob) -> Iterator[FieldError]:
     """Yield each `schedulerName` of a job that contradicts `gang: Volcano`; the job overrides the installation's."""
     if job.spec.scheduling.gang != "Volcano":
         return
-    found: dict[FieldError, None] = {}
+    errors: dict[FieldError, None] = {}
     for role in dict.fromkeys(member.role for gang in gangs(job) for member in gang.members):
         name = role_template(job, role).get("spec", {}).get("schedulerName") or VOLCANO_SCHEDULER
         if name != VOLCANO_SCHEDULER:
@@ -22,5 +22,5 @@ def scheduler_problems(job: TFDistJob) -> Iterator[FieldError]:
                 f"{name} contradicts scheduling.gang: Volcano, whose scheduler is {VOLCANO_SCHEDULER}; "
                 "remove schedulerName, or change gang"
             )
-            found[FieldError(pod_field_path(job, role, "schedulerName"), text)] = None
-    yield from found
+            errors[FieldError(pod_field_path(job, role, "schedulerName"), text)] = None
+    yield from errors

@@ -1,6 +1,6 @@
 """Rules of the API server about security contexts: users, profiles, /proc, Windows, system controls.
 
-A pod that breaks one is rejected as a whole. The messages name what Kubernetes' own do
+A pod that breaks one is rejected as a whole. The messages name the same rules as those of Kubernetes
 (`ValidateSecurityContext` and its neighbours in pkg/apis/core/validation).
 """
 
@@ -22,7 +22,7 @@ _PROFILES: Final = {"seccompProfile": "seccomp", "appArmorProfile": "AppArmor"}
 
 
 class _Problem(NamedTuple):
-    """A field of a security context, and what is wrong with it."""
+    """A field of a security context, and the error in it."""
 
     place: str
     message: str
@@ -33,13 +33,17 @@ def security_problems(job: TFDistJob, role: Role, template: Json) -> Iterator[Fi
     spec = template.get("spec", {})
     pod = spec.get("securityContext", {})
     path = pod_field_path(job, role, "securityContext")
-    for found in (*_of_any(pod), *_of_pod(spec, pod)):
-        yield FieldError(path if path == "spec" else f"{path}.{found.place}", found.message)
+    for problem in (*_common_problems(pod), *_pod_problems(spec, pod)):
+        yield FieldError(path if path == "spec" else f"{path}.{problem.place}", problem.message)
     for container in all_containers(template):
-        own = container.get("securityContext", {})
-        for found in (*_of_any(own), *_of_container(spec, own), *_non_root(pod, own)):
-            find = partial(_place_in, found.place)
-            yield FieldError(source_path(job, role, container["name"], find), found.message)
+        security = container.get("securityContext", {})
+        for problem in (
+            *_common_problems(security),
+            *_container_problems(spec, security),
+            *_root_problems(pod, security),
+        ):
+            find = partial(_place_in, problem.place)
+            yield FieldError(source_path(job, role, container["name"], find), problem.message)
 
 
 def _place_in(place: str, container: Json) -> str | None:
@@ -48,8 +52,8 @@ def _place_in(place: str, container: Json) -> str | None:
     return f".securityContext.{place}" if field in container.get("securityContext", {}) else None
 
 
-def _of_any(security: Json) -> Iterator[_Problem]:
-    """Yield what pods and containers have in common."""
+def _common_problems(security: Json) -> Iterator[_Problem]:
+    """Yield the errors that pods and containers can have."""
     for name in ("runAsUser", "runAsGroup"):
         if not 0 <= security.get(name, 0) <= _LARGEST_ID:
             yield _Problem(name, _not_an_id(security[name]))
@@ -75,7 +79,7 @@ def _profile(name: str, kind: str, profile: Json) -> Iterator[_Problem]:
         yield _Problem(place, messages.invalid(path, text))
 
 
-def _of_pod(spec: Json, security: Json) -> Iterator[_Problem]:
+def _pod_problems(spec: Json, security: Json) -> Iterator[_Problem]:
     if not 0 <= security.get("fsGroup", 0) <= _LARGEST_ID:
         yield _Problem("fsGroup", _not_an_id(security["fsGroup"]))
     for i, number in enumerate(security.get("supplementalGroups", ())):
@@ -90,13 +94,13 @@ def _of_pod(spec: Json, security: Json) -> Iterator[_Problem]:
 
 
 def _belongs(control: str, host: str) -> bool:
-    """Return whether a system control is of the network's or of the IPC namespace."""
+    """Return whether a system control belongs to the network namespace or the IPC namespace."""
     if host == "hostNetwork":
         return control.startswith("net.")
     return control.startswith(("kernel.shm", "kernel.msg", "fs.mqueue.")) or control == "kernel.sem"
 
 
-def _of_container(spec: Json, security: Json) -> Iterator[_Problem]:
+def _container_problems(spec: Json, security: Json) -> Iterator[_Problem]:
     if security.get("procMount") == "Unmasked" and spec.get("hostUsers") is not False:
         yield _Problem("procMount", messages.invalid("Unmasked", "needs hostUsers: false in the pod; set it there"))
     if security.get("windowsOptions", {}).get("hostProcess") is True and spec.get("hostNetwork") is not True:
@@ -104,10 +108,10 @@ def _of_container(spec: Json, security: Json) -> Iterator[_Problem]:
         yield _Problem("windowsOptions.hostProcess", text)
 
 
-def _non_root(pod: Json, own: Json) -> Iterator[_Problem]:
+def _root_problems(pod: Json, security: Json) -> Iterator[_Problem]:
     """Yield the user 0 of a container that must not run as root: the kubelet never starts it."""
-    user, non_root = (own.get(name, pod.get(name)) for name in ("runAsUser", "runAsNonRoot"))
+    user, non_root = (security.get(name, pod.get(name)) for name in ("runAsUser", "runAsNonRoot"))
     if user == 0 and non_root is True:
-        place = "runAsUser" if own.get("runAsUser") == 0 else "runAsNonRoot"
+        place = "runAsUser" if security.get("runAsUser") == 0 else "runAsNonRoot"
         text = "the kubelet starts no container with runAsUser: 0 and runAsNonRoot: true; remove one of the two"
         yield _Problem(place, messages.forbidden(text))

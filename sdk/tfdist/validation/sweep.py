@@ -46,7 +46,7 @@ def parse_sweep(
     content = {key: value for key, value in manifest.items() if key != "status"}
     if deep := list(too_deep(content)):
         raise ValidationFailed(deep)
-    sweep, problems = _modelled(content)
+    sweep, problems = _parse_model(content)
     problems += metadata_problems(content.get("metadata"))
     problems += _nulls(content.get("spec"))
     readable = sweep or _without_template(content)
@@ -74,15 +74,15 @@ def sweep_warnings(
     return [*_goal(sweep), *trial_warnings(sweep, pod_defaults, programs=programs)]
 
 
-def _modelled(content: Mapping[str, Any]) -> tuple[TFDistSweep | None, list[FieldError]]:
+def _parse_model(content: Mapping[str, Any]) -> tuple[TFDistSweep | None, list[FieldError]]:
     """Return the sweep if all its fields are well-formed, otherwise their errors."""
     try:
         return TFDistSweep.model_validate(content), []
     except ValidationError as error:
-        return None, [_explained(field_error(each, TFDistSweep)) for each in error.errors()]
+        return None, [_with_reason(field_error(detail, TFDistSweep)) for detail in error.errors()]
 
 
-def _explained(problem: FieldError) -> FieldError:
+def _with_reason(problem: FieldError) -> FieldError:
     """Return an error of the model, with the reason of a limit that is not that of other objects."""
     if problem.path != "metadata.name" or not problem.message.startswith("Too long"):
         return problem
@@ -96,7 +96,7 @@ def _without_template(content: Mapping[str, Any]) -> TFDistSweep | None:
     template = spec.get("template") if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
         return None
-    sweep, _ = _modelled({**content, "spec": {**spec, "template": {"spec": {}}}})
+    sweep, _ = _parse_model({**content, "spec": {**spec, "template": {"spec": {}}}})
     return sweep
 
 
@@ -104,11 +104,11 @@ def _sweep_problems(
     content: Mapping[str, Any], sweep: TFDistSweep, pod_defaults: Mapping[str, Any], *, programs: bool
 ) -> Iterator[FieldError]:
     """Yield the errors of the parameters, the search and the jobs of a sweep, whose own template is not read."""
-    of_parameters = list(parameter_problems(sweep.spec, content["spec"]["template"]["spec"]))
-    yield from (problem for _, problem in of_parameters)
+    with_index = list(parameter_problems(sweep.spec, content["spec"]["template"]["spec"]))
+    yield from (problem for _, problem in with_index)
     yield from search_problems(sweep.spec)
-    skipped = frozenset(index for index, _ in of_parameters)
-    yield from trial_problems(content, sweep, skipped, pod_defaults, programs=programs)
+    faulty = frozenset(index for index, _ in with_index)
+    yield from trial_problems(content, sweep, faulty, pod_defaults, programs=programs)
 
 
 def _nulls(spec: Any) -> list[FieldError]:
@@ -120,9 +120,9 @@ def _nulls(spec: Any) -> list[FieldError]:
 
 def _distinct(problems: list[FieldError]) -> Iterator[FieldError]:
     """Yield each error once; of several about a null field, that of the API server's rule for all fields."""
-    null = {problem.path for problem in problems if problem.message.startswith("must not be null")}
+    null_paths = {problem.path for problem in problems if problem.message.startswith("must not be null")}
     for problem in dict.fromkeys(problems):
-        if problem.path not in null or problem.message.startswith("must not be null"):
+        if problem.path not in null_paths or problem.message.startswith("must not be null"):
             yield problem
 
 

@@ -50,7 +50,7 @@ def parameter_problems(spec: TFDistSweepSpec, template: Template) -> Iterator[tu
 
 
 def _own_rules(spec: TFDistSweepSpec, index: int, _: Template) -> Iterator[FieldError]:
-    """Yield what the API server rejects too, such as a range that is empty: it has no values to check."""
+    """Yield the errors that the API server rejects too, such as an empty range, which has no values to check."""
     yield from broken_rules(spec.parameters[index], _path(index))
 
 
@@ -120,8 +120,8 @@ def _shared_target(spec: TFDistSweepSpec, index: int, _: Template) -> Iterator[F
                 _target_name(parameter), f"parameter {other.name} sets it too; remove one of them"
             )
         elif _is_at_or_below(parameter.target, other.target) or _is_at_or_below(other.target, parameter.target):
-            both = f"{_target_name(parameter)} and {_target_name(other)} of parameter {other.name}"
-            text = messages.forbidden(f"{both} contain one another; use fields of which neither contains the other")
+            names = f"{_target_name(parameter)} and {_target_name(other)} of parameter {other.name}"
+            text = messages.forbidden(f"{names} contain one another; use fields of which neither contains the other")
         else:
             continue
         yield FieldError(_path(index), text)
@@ -131,9 +131,9 @@ def _shared_target(spec: TFDistSweepSpec, index: int, _: Template) -> Iterator[F
 def _no_object(spec: TFDistSweepSpec, index: int, template: Template) -> Iterator[FieldError]:
     """Yield a field below a list or a scalar of the template."""
     parameter = spec.parameters[index]
-    if blocked := blocking_field(template, parameter):
-        place = messages.join_path(("spec", "template", "spec", *blocked))
-        text = f"{place} is not an object, so it has no {parameter.target[-1]}; set {'.'.join(blocked)} as a whole"
+    if field := blocking_field(template, parameter):
+        place = messages.join_path(("spec", "template", "spec", *field))
+        text = f"{place} is not an object, so it has no {parameter.target[-1]}; set {'.'.join(field)} as a whole"
         yield FieldError(f"{_path(index)}.field", text)
 
 

@@ -24,9 +24,9 @@ def search_problems(spec: TFDistSweepSpec) -> Iterator[FieldError]:
         case SearchMethod.GRID:
             yield from _grid_trials(spec)
         case SearchMethod.LIST:
-            listed = len(spec.search.trial_values or ())
+            items = len(spec.search.trial_values or ())
             if spec.search.trial_values is not None:
-                yield from _too_many(spec, listed, f"the list has {messages.count(listed, 'item')}")
+                yield from _too_many(spec, items, f"the list has {messages.count(items, 'item')}")
             yield from _list_items(spec)
 
 
@@ -74,7 +74,7 @@ def _early_stopping(spec: TFDistSweepSpec) -> Iterator[FieldError]:
 
 
 def _grid_trials(spec: TFDistSweepSpec) -> Iterator[FieldError]:
-    if any(True for each in spec.parameters for _ in broken_rules(each, "")):
+    if any(True for parameter in spec.parameters for _ in broken_rules(parameter, "")):
         return  # such as an empty range
     try:
         size = grid_size(spec.parameters)
@@ -105,6 +105,6 @@ def _list_items(spec: TFDistSweepSpec) -> Iterator[FieldError]:
                 yield FieldError(messages.child_path(path, name), messages.required(text))
         for name in item:
             if name not in names:
-                better = messages.suggest(name, names)
-                advice = f"did you mean {better}?" if better else "add it to parameters, or remove it"
+                suggestion = messages.suggest(name, names)
+                advice = f"did you mean {suggestion}?" if suggestion else "add it to parameters, or remove it"
                 yield FieldError(messages.child_path(path, name), f"no parameter has this name; {advice}")

@@ -56,43 +56,43 @@ def trial_problems(
         pod_defaults: partial pod template of the installation.
         programs: as for `tfdist.validation.parse`.
     """
-    usable = [each for index, each in enumerate(sweep.spec.parameters) if index not in skipped]
-    without = sweep.model_copy(update={"spec": sweep.spec.model_copy(update={"parameters": usable})})
-    ignored = [_job_path(sweep.spec.parameters[index]) for index in skipped]
-    trials = list(_trials(content, without))
-    found: dict[FieldError, list[_Trial]] = {}
-    seen: set[tuple[str, FieldError]] = set()
+    parameters = [candidate for index, candidate in enumerate(sweep.spec.parameters) if index not in skipped]
+    reduced = sweep.model_copy(update={"spec": sweep.spec.model_copy(update={"parameters": parameters})})
+    ignored_paths = [_job_path(sweep.spec.parameters[index]) for index in skipped]
+    trials = list(_trials(content, reduced))
+    trials_by_problem: dict[FieldError, list[_Trial]] = {}
+    reported: set[tuple[str, FieldError]] = set()
     for trial in trials:
         for problem in _job_problems(trial.job, pod_defaults, programs=programs):
-            if any(_is_at_or_below(problem.path, path) for path in ignored):
+            if any(_is_at_or_below(problem.path, path) for path in ignored_paths):
                 continue
-            moved, parameter = _moved(problem, trial, sweep, content)
+            sweep_problem, parameter = _at_sweep_field(problem, trial, sweep, content)
             if parameter is not None:
-                same = (parameter.name, _without_value(problem, parameter, trial))
-                if same in seen:
+                key = (parameter.name, _without_value(problem, parameter, trial))
+                if key in reported:
                     continue
-                seen.add(same)
-            found.setdefault(moved, []).append(trial)
-    return [_with_values(problem, of, len(trials)) for problem, of in found.items()]
+                reported.add(key)
+            trials_by_problem.setdefault(sweep_problem, []).append(trial)
+    return [_with_values(problem, of, len(trials)) for problem, of in trials_by_problem.items()]
 
 
 def trial_warnings(sweep: TFDistSweep, pod_defaults: Json, *, programs: bool) -> Iterator[FieldError]:
     """Yield the warnings about a job of a valid sweep."""
     content = sweep.model_dump(mode="json", by_alias=True, exclude_unset=True)
     trial = next(_trials(content, sweep))
-    for each in warnings(parse(trial.job, pod_defaults, programs=programs), pod_defaults, programs=programs):
-        yield _moved(each, trial, sweep, content)[0]
+    for warning in warnings(parse(trial.job, pod_defaults, programs=programs), pod_defaults, programs=programs):
+        yield _at_sweep_field(warning, trial, sweep, content)[0]
 
 
 def _trials(content: Json, sweep: TFDistSweep) -> Iterator[_Trial]:
     """Yield the trials to parse, at most `MAX_PARSED`."""
     if sweep.spec.search.method is SearchMethod.LIST:
         items = enumerate(sweep.spec.search.trial_values or ())
-        names = [each.name for each in sweep.spec.parameters]
+        names = [parameter.name for parameter in sweep.spec.parameters]
         complete = [(number, item) for number, item in items if all(name in item for name in names)]
         for number, item in complete[:MAX_PARSED]:
-            listed = {name: item[name] for name in names}
-            yield _Trial(listed, job_with_values(content, sweep, number, listed), number)
+            assignment = {name: item[name] for name in names}
+            yield _Trial(assignment, job_with_values(content, sweep, number, assignment), number)
         return
     for values in _checked_values(sweep.spec):
         yield _Trial(values, job_with_values(content, sweep, 0, values), None)
@@ -100,10 +100,11 @@ def _trials(content: Json, sweep: TFDistSweep) -> Iterator[_Trial]:
 
 def _checked_values(spec: TFDistSweepSpec) -> list[Json]:
     """Return each outer value of each parameter at least once, as far as the limit allows, and those of a trial."""
-    options = {each.name: outer_values(each) for each in spec.parameters}
+    options = {parameter.name: outer_values(parameter) for parameter in spec.parameters}
     longest = max(map(len, options.values()), default=1)
     outer: list[Json] = [
-        {name: found[min(row, len(found) - 1)] for name, found in options.items()} for row in range(longest)
+        {name: candidates[min(row, len(candidates) - 1)] for name, candidates in options.items()}
+        for row in range(longest)
     ]
     if spec.search.method is SearchMethod.GRID:
         return outer[:MAX_PARSED]  # begins with the first combination
@@ -125,18 +126,18 @@ def _shared_directories(spec: Json) -> Iterator[FieldError]:
         value: Any = spec
         for name in location:
             value = value.get(name) if isinstance(value, Mapping) else None
-        if isinstance(value, str) and not any(each in value for each in _OWN_PLACEHOLDERS):
+        if isinstance(value, str) and not any(placeholder in value for placeholder in _OWN_PLACEHOLDERS):
             text = "must contain {name} or {uid}, so that each trial has a directory of its own"
             yield FieldError(messages.join_path(("spec", *location)), messages.invalid(value, text))
 
 
 def _without_value(problem: FieldError, parameter: SweepParameter, trial: _Trial) -> FieldError:
     """Return an error that is the same for all values of a range; that of a listed value names the value."""
-    shown = messages.format_value(trial.values[parameter.name])
-    return FieldError(problem.path, problem.message.replace(shown, "") if parameter.range else problem.message)
+    text = messages.format_value(trial.values[parameter.name])
+    return FieldError(problem.path, problem.message.replace(text, "") if parameter.range else problem.message)
 
 
-def _moved(
+def _at_sweep_field(
     problem: FieldError, trial: _Trial, sweep: TFDistSweep, content: Json
 ) -> tuple[FieldError, SweepParameter | None]:
     """Return an error of a job as one of the sweep, and the parameter whose value it is about."""
@@ -172,7 +173,7 @@ def _variable_name(job: Json, match: re.Match[str]) -> Any:
 def _template_variable(path: str, match: re.Match[str], variable: Any, content: Json) -> str:
     """Return the path of a variable in the template, if those of the trial are not before it."""
     items = _level(content["spec"]["template"]["spec"], match[1])
-    index = next((i for i, each in enumerate(items) if each.get("name") == variable), int(match[2]))
+    index = next((i for i, item in enumerate(items) if item.get("name") == variable), int(match[2]))
     return f"{match[1]}.env[{index}]{path[match.end() :]}"
 
 
@@ -181,16 +182,16 @@ def _level(spec: Json, path: str) -> list[Json]:
     role = path.partition(".")[2]
     fields = spec.get(role) if role else spec
     items = fields.get("env") if isinstance(fields, Mapping) else None
-    return items if isinstance(items, list) and all(isinstance(each, dict) for each in items) else []
+    return items if isinstance(items, list) and all(isinstance(item, dict) for item in items) else []
 
 
 def _with_values(problem: FieldError, trials: list[_Trial], parsed: int) -> FieldError:
-    """Return an error of the template, with the values without which it does not occur."""
+    """Return an error of the template, with the parameter values that cause it."""
     if len(trials) == parsed or not problem.path.startswith("spec.template.") or not trials[0].values:
         return problem
-    shown = [f"{name} {messages.format_value(value)}" for name, value in trials[0].values.items()]
-    more = ", ..." if len(shown) > _SHOWN_VALUES else ""
-    return FieldError(problem.path, f"{problem.message} (with {', '.join(shown[:_SHOWN_VALUES])}{more})")
+    assignments = [f"{name} {messages.format_value(value)}" for name, value in trials[0].values.items()]
+    ellipsis = ", ..." if len(assignments) > _SHOWN_VALUES else ""
+    return FieldError(problem.path, f"{problem.message} (with {', '.join(assignments[:_SHOWN_VALUES])}{ellipsis})")
 
 
 def _job_path(parameter: SweepParameter) -> str:

@@ -1,7 +1,7 @@
-"""Validates the parts of a manifest that are Kubernetes' own: templates, volumes, sources of variables.
+"""Validates the parts of a manifest with types of Kubernetes: templates, volumes, sources of variables.
 
 The schema leaves them open, because they are far larger than the rest of the resource (ADR 7); here every field is
-compared with Kubernetes' own schema. The input is the raw manifest, which may have other errors.
+compared with the schema of Kubernetes. The input is the raw manifest, which may have other errors.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,29 +39,29 @@ def template_problems(spec: Mapping[str, Any]) -> Iterator[FieldError]:
 def _level(fields: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     """Yield the errors of the pod fields and the template of the job or of one role."""
     for i, volume in enumerate(_objects(fields, "volumes")):
-        yield from _checked(volume, "Volume", f"{path}.volumes[{i}]")
+        yield from _schema_problems(volume, "Volume", f"{path}.volumes[{i}]")
         yield from _reserved(volume, f"{path}.volumes[{i}]")
     for i, source in enumerate(_objects(fields, "envFrom")):
-        yield from _checked(source, "EnvFromSource", f"{path}.envFrom[{i}]")
+        yield from _schema_problems(source, "EnvFromSource", f"{path}.envFrom[{i}]")
     for i, variable in enumerate(_objects(fields, "env")):
         if "valueFrom" in variable:
-            yield from _checked(variable["valueFrom"], "EnvVarSource", f"{path}.env[{i}].valueFrom")
+            yield from _schema_problems(variable["valueFrom"], "EnvVarSource", f"{path}.env[{i}].valueFrom")
     template = fields.get("template")
     if isinstance(template, dict):
-        yield from _checked(template, "PodTemplateSpec", f"{path}.template")
+        yield from _schema_problems(template, "PodTemplateSpec", f"{path}.template")
         yield from _set_by_controller(template, f"{path}.template")
 
 
-def _checked(value: Any, kind: str, path: str) -> Iterator[FieldError]:
-    for where, message in podspec.problems(value, kind, path, podspec.OVERLAY):
-        yield FieldError(where, message)
+def _schema_problems(value: Any, kind: str, path: str) -> Iterator[FieldError]:
+    for field_path, message in podspec.problems(value, kind, path, podspec.OVERLAY):
+        yield FieldError(field_path, message)
 
 
 def _volume_source(source: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     if "name" in source:
         yield FieldError(f"{path}.name", messages.forbidden("the controller names this volume; remove name"))
         return
-    yield from _checked({"name": "checkpoint", **source}, "Volume", path)
+    yield from _schema_problems({"name": "checkpoint", **source}, "Volume", path)
 
 
 def _set_by_controller(template: Mapping[str, Any], path: str) -> Iterator[FieldError]:

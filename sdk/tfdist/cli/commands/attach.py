@@ -37,18 +37,18 @@ def execute(client: Client, name: str, *, tail: int | None = None, all_replicas:
     try:
         return _follow(attach(client, name), tail, all_replicas=all_replicas)
     except KeyboardInterrupt:
-        message(_detached(client, name))
+        message(_detach_text(client, name))
         return _DETACHED
 
 
 def _follow(handle: JobHandle, tail: int | None, *, all_replicas: bool) -> int:
     console = new_console(handle.job)
     options = LogOptions(replicas=shown_replicas(handle.job, all_replicas=all_replicas), tail=tail)
-    view, shown = LogView(console), _Phases(console)
+    view, phases = LogView(console), _Phases(console)
     try:
         for event in handle.follow(options):
             if isinstance(event, Job):
-                shown.update(event)
+                phases.update(event)
             else:
                 view.show(event)
     finally:
@@ -98,20 +98,20 @@ def _cause(job: Job) -> str:
 
 def _report(job: Job) -> ProgressReport | None:
     """Return the progress of a job in the form of a report."""
-    found = job.status.progress
-    if found is None or found.step is None:
+    reported = job.status.progress
+    if reported is None or reported.step is None:
         return None
     return ProgressReport(
         role=Role.WORKER,
         index=0,
         attempt=job.status.attempt or 0,
         phase=Phase.UNKNOWN,
-        step=found.step,
-        total_steps=found.total_steps,
-        percent=found.percent,
-        examples_per_second=found.examples_per_second,
-        step_time_millis=found.step_time_millis,
-        metrics=found.metrics or {},
+        step=reported.step,
+        total_steps=reported.total_steps,
+        percent=reported.percent,
+        examples_per_second=reported.examples_per_second,
+        step_time_millis=reported.step_time_millis,
+        metrics=reported.metrics or {},
     )
 
 
@@ -127,7 +127,7 @@ def _result(job: Job) -> Iterator[str]:
             yield f"{kind} model, of step {model.step}: {model.directory}"
 
 
-def _detached(client: Client, name: str) -> str:
+def _detach_text(client: Client, name: str) -> str:
     """Return how the user finds the job again."""
-    again, suspend, delete = (command(client, word, name) for word in ("attach", "suspend", "delete"))
-    return f"detached; {name} goes on. Attach again: {again}; stop it for now: {suspend}; delete it: {delete}"
+    attach_command, suspend, delete = (command(client, word, name) for word in ("attach", "suspend", "delete"))
+    return f"detached; {name} goes on. Attach again: {attach_command}; stop it for now: {suspend}; delete it: {delete}"

@@ -43,24 +43,24 @@ _ACTIONS: Final = {
 def execute(client: Client, names: Sequence[str], action: str, *, wait: bool, timeout: str | None) -> int:
     """Change the run of jobs and return the exit code."""
     end = _end(timeout, wait=wait)
-    chosen = _ACTIONS[action]
+    selected = _ACTIONS[action]
 
     def change(name: str) -> JobHandle:
         with suggesting(client, name):
-            handle = JobHandle(client, chosen.request(client, name))
-        print(f"{RESOURCE}/{name} {chosen.done}", flush=True)
+            handle = JobHandle(client, selected.request(client, name))
+        print(f"{RESOURCE}/{name} {selected.done}", flush=True)
         return handle
 
-    handles, code = _each(names, change)
+    handles, code = _change_each(names, change)
     if wait:
-        return _worst([code, *(_wait(handle, chosen.phases, end) for handle in handles)])
-    if chosen.starts and handles:
+        return _worst([code, *(_wait(handle, selected.phases, end) for handle in handles)])
+    if selected.starts and handles:
         message(_next(client, handles))
     return code
 
 
 def delete(client: Client, names: Sequence[str], *, wait: bool, timeout: str | None) -> int:
-    """Delete jobs, wait until they and their pods are gone, and return the exit code."""
+    """Delete jobs, wait until they and their pods are deleted, and return the exit code."""
     end = _end(timeout, wait=wait)
 
     def remove(name: str) -> JobHandle:
@@ -69,7 +69,7 @@ def delete(client: Client, names: Sequence[str], *, wait: bool, timeout: str | N
         print(f"{RESOURCE}/{name} deleted", flush=True)
         return handle
 
-    handles, code = _each(names, remove)
+    handles, code = _change_each(names, remove)
     return _worst([code, *(_wait_deleted(handle, end) for handle in handles if wait)])
 
 
@@ -90,7 +90,7 @@ def scale(client: Client, name: str, workers: int) -> int:
     return 0
 
 
-def _each(names: Sequence[str], change: Callable[[str], JobHandle]) -> tuple[list[JobHandle], int]:
+def _change_each(names: Sequence[str], change: Callable[[str], JobHandle]) -> tuple[list[JobHandle], int]:
     """Return the handles of the changed jobs, and exit code 2 if a request failed; the others are still changed.
 
     Raises:
@@ -110,7 +110,7 @@ def _each(names: Sequence[str], change: Callable[[str], JobHandle]) -> tuple[lis
 
 def _wait(handle: JobHandle, phases: tuple[JobPhase, ...], end: float | None) -> int:
     try:
-        job = handle.wait_for(phases, timeout=_left(end))
+        job = handle.wait_for(phases, timeout=_remaining(end))
     except WaitTimeout as error:
         message(error)
         return DEADLINE_EXCEEDED
@@ -123,7 +123,7 @@ def _wait(handle: JobHandle, phases: tuple[JobPhase, ...], end: float | None) ->
 
 def _wait_deleted(handle: JobHandle, end: float | None) -> int:
     try:
-        handle.wait_deleted(timeout=_left(end))
+        handle.wait_deleted(timeout=_remaining(end))
     except WaitTimeout as error:
         message(error)
         return DEADLINE_EXCEEDED
@@ -132,8 +132,8 @@ def _wait_deleted(handle: JobHandle, end: float | None) -> int:
 
 def _worst(codes: Iterable[int]) -> int:
     """Return the exit code for several jobs: of a failed request, a timeout, a negative result, or 0."""
-    found = set(codes)
-    return next((code for code in (_FAILED_REQUEST, DEADLINE_EXCEEDED, _NEGATIVE) if code in found), 0)
+    statuses = set(codes)
+    return next((code for code in (_FAILED_REQUEST, DEADLINE_EXCEEDED, _NEGATIVE) if code in statuses), 0)
 
 
 def _end(timeout: str | None, *, wait: bool) -> float | None:
@@ -145,7 +145,7 @@ def _end(timeout: str | None, *, wait: bool) -> float | None:
     return time.monotonic() + seconds(timeout)
 
 
-def _left(end: float | None) -> float | None:
+def _remaining(end: float | None) -> float | None:
     return None if end is None else max(0.0, end - time.monotonic())
 
 

@@ -20,9 +20,9 @@ from tfdist.validation import ValidationFailed
 def execute(files: Sequence[str], *, in_json: bool) -> int:
     """Print the converted documents and return the exit code: 0, 1 a failed conversion, 2 an unreadable file."""
     unreadable: list[DocumentError] = []
-    found = list(documents.read_all(files, unreadable.append))
-    jobs = dict(each for document in found for each in _pod_labels(document))
-    results = [_result(each, jobs) for each in found]
+    inputs = list(documents.read_all(files, unreadable.append))
+    jobs = dict(item for document in inputs for item in _pod_labels(document))
+    results = [_result(item, jobs) for item in inputs]
     if in_json:
         manifests.write_json(sys.stdout, [r.manifest for r in results if r.manifest is not None])
     else:
@@ -80,7 +80,7 @@ def _converted_experiment(manifest: dict[str, Any]) -> Conversion:
 
 
 def _unchanged(document: Document, jobs: PodLabels) -> _Result:
-    """Return a document as it is, with notes on what it relies on that the jobs no longer have."""
+    """Return an unchanged document, with notes on its references to features that the jobs no longer have."""
     notes = [finding(document, note.path, note.message) for note in notes_on_other(document.value, jobs)]
     return _Result(document.value, f"{_name(document)} is unchanged. What to correct:", notes=notes)
 

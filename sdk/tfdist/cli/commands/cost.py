@@ -74,23 +74,23 @@ def execute(client: Client, request: Request) -> int:
         jobs = [attach(client, without_kind(request.name)).job]
     else:
         jobs = client.list(all_namespaces=request.all_namespaces)
-    used = [(job, spent(job, now)) for job in jobs if earliest is None or _ended(job, now) >= earliest]
+    costs = [(job, spent(job, now)) for job in jobs if earliest is None or _end_time(job, now) >= earliest]
     if request.output == "json":
-        json.dump(document(used, prices), sys.stdout, indent=2, ensure_ascii=False)
+        json.dump(document(costs, prices), sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
-    elif used:
-        lines = cost_table(used, prices, width=width_of(sys.stdout), namespaces=request.all_namespaces)
+    elif costs:
+        lines = cost_table(costs, prices, width=width_of(sys.stdout), namespaces=request.all_namespaces)
         sys.stdout.writelines(f"{line}\n" for line in lines)
     else:
         message("No jobs found" if request.all_namespaces else f"No jobs found in {client.namespace} namespace.")
     return 0
 
 
-def document(used: Sequence[tuple[Job, Spent]], prices: Prices | None) -> dict[str, Any]:
+def document(costs: Sequence[tuple[Job, Spent]], prices: Prices | None) -> dict[str, Any]:
     """Return the use of jobs, and the sum, as JSON."""
-    jobs = [{"namespace": job.namespace, "name": job.name} | _numbers(use, prices) for job, use in used]
+    jobs = [{"namespace": job.namespace, "name": job.name} | _numbers(use, prices) for job, use in costs]
     currency = {"currency": prices.currency} if prices and prices.currency else {}
-    return {"jobs": jobs, "total": _numbers(total(use for _, use in used), prices)} | currency
+    return {"jobs": jobs, "total": _numbers(total(use for _, use in costs), prices)} | currency
 
 
 def read_prices(path: pathlib.Path) -> Prices:
@@ -121,15 +121,15 @@ def _price(path: pathlib.Path, name: str, value: Any) -> Any:
 
 
 def _numbers(use: Spent, prices: Prices | None) -> dict[str, Any]:
-    found = {
+    numbers = {
         "gpuHours": use.gpu_hours,
         "cpuHours": use.cpu_hours,
         "productiveShare": use.productive,
         "lostShare": use.lost,
         "cost": use.cost(prices) if prices else None,
     }
-    return {name: round(value, _DIGITS) for name, value in found.items() if value is not None}
+    return {name: round(value, _DIGITS) for name, value in numbers.items() if value is not None}
 
 
-def _ended(job: Job, now: datetime) -> datetime:
+def _end_time(job: Job, now: datetime) -> datetime:
     return parse_time(job.status.completion_time) if job.status.completion_time else now

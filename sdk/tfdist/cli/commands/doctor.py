@@ -22,15 +22,15 @@ _WIDTH: Final = max(map(len, Result))
 def execute(client: Client, name: str | None, *, output: str) -> int:
     """Print the checks and return the exit code: 1 if there is a problem."""
     job = attach(client, name).job if name else None
-    found = []
+    checks = []
     for check in diagnose(client, job):
-        found.append(check)
+        checks.append(check)
         if output == "text":
             lines = _lines(check, width=width_of(sys.stdout), colour=has_colour(sys.stdout))
             print("\n".join(lines), flush=True)
     if output == "json":
-        print(json.dumps({"checks": [asdict(check) for check in found]}, indent=2))
-    problems = sum(check.result is Result.PROBLEM for check in found)
+        print(json.dumps({"checks": [asdict(check) for check in checks]}, indent=2))
+    problems = sum(check.result is Result.PROBLEM for check in checks)
     message(_summary(client, name, problems))
     return 1 if problems else 0
 

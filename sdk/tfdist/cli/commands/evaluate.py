@@ -64,15 +64,15 @@ def execute(
 def _code(client: Client, job: Job) -> CodeArchive | None:
     """Return the code that was submitted with a job: it is deleted with that job, so the new one needs its own."""
     source = (job.spec.get("training") or {}).get("source") or {}
-    stored = (source.get("archive") or {}).get("name")
-    if stored is None:
+    archive_name = (source.get("archive") or {}).get("name")
+    if archive_name is None:
         return None
-    path = f"/api/v1/namespaces/{quote(client.namespace, safe='')}/configmaps/{quote(stored, safe='')}"
+    path = f"/api/v1/namespaces/{quote(client.namespace, safe='')}/configmaps/{quote(archive_name, safe='')}"
     try:
         content = (client.api.request("GET", path).get(_CONTENT) or {})[ARCHIVE_KEY]
     except (NotFound, KeyError):
         raise CommandError(
-            f'the code of job "{job.name}" is gone: configmap "{stored}" has no {ARCHIVE_KEY}; submit a job of '
+            f'the code of job "{job.name}" is gone: configmap "{archive_name}" has no {ARCHIVE_KEY}; submit a job of '
             "task: Evaluate with --code"
         ) from None
     return CodeArchive(base64.b64decode(content), ())

@@ -38,7 +38,7 @@ def execute(client: Client, name: str, *, follow: bool) -> int:
 
 def event_table(events: Sequence[Event], now: datetime, *, width: int | None = None, colour: bool = False) -> list[str]:
     """Return events as the lines of a table; messages are not cut, and wrapped on a terminal."""
-    rows = [[ages(each.count, each.first, each.last, now), *_cells(each)] for each in events]
+    rows = [[ages(event.count, event.first, event.last, now), *_cells(event)] for event in events]
     if width is None:
         return table(_COLUMNS, rows, width=None, colour=colour)
     rows = [headings_of(_COLUMNS), *rows]
@@ -47,10 +47,10 @@ def event_table(events: Sequence[Event], now: datetime, *, width: int | None = N
 
 def _follow(client: Client, name: str) -> None:
     columns = (Column("TIME"), *_COLUMNS[1:])
-    least = (_TIME, _TYPE.width, _REASON, len(name) + _SUFFIX, 0)
+    minimum_widths = (_TIME, _TYPE.width, _REASON, len(name) + _SUFFIX, 0)
 
     def write(row: Row) -> None:
-        widths = [max(width, len(cell)) for width, cell in zip(least, row, strict=True)]
+        widths = [max(width, len(cell)) for width, cell in zip(minimum_widths, row, strict=True)]
         width, colour = width_of(sys.stdout), has_colour(sys.stdout)
         if width is None:
             lines = format_rows(columns, [row], widths)

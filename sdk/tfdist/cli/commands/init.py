@@ -70,12 +70,12 @@ class _Interview:
                 raise CommandError("the answers have ended early; nothing was written") from None
 
 
-def execute(file: Path, given: Mapping[str, str], *, schema: str | None, yes: bool) -> int:
+def execute(file: Path, options: Mapping[str, str], *, schema: str | None, yes: bool) -> int:
     """Write the manifest and return the exit code: 0, or 1 if the job would be invalid, whose errors are printed.
 
     Args:
         file: the manifest, which must not exist.
-        given: answers by option, without `--`.
+        options: answers by option, without `--`.
         schema: for editors, as a URL or a path relative to the manifest.
         yes: whether defaults replace questions.
 
@@ -84,16 +84,16 @@ def execute(file: Path, given: Mapping[str, str], *, schema: str | None, yes: bo
     """
     if file.exists():
         raise CommandError(f"{file}: exists; choose another file by -o")
-    answers = _answers(_Interview(given, yes=yes), given)
+    answers = _answers(_Interview(options, yes=yes), options)
     text = first_manifest.text(answers, one_line(str(file)), one_line(schema or ""))
     try:
         content = text.encode()
     except UnicodeEncodeError:
         raise CommandError("an answer is not UTF-8; write it in ASCII") from None
-    found = [each for document in documents.parse(content, str(file)) for each in errors(document)]
-    for each in found:
-        each.print(sys.stderr)
-    if found:
+    problems = [problem for document in documents.parse(content, str(file)) for problem in errors(document)]
+    for problem in problems:
+        problem.print(sys.stderr)
+    if problems:
         return 1
     _write(file, text)
     print(f"{file} created")
@@ -115,18 +115,18 @@ def _write(file: Path, text: str) -> None:
         raise CommandError(f"{file}: cannot be written: {error.strerror}") from None
 
 
-def _answers(interview: _Interview, given: Mapping[str, str]) -> Answers:
-    script, program = given.get("script", ""), given.get("program", "")
+def _answers(interview: _Interview, answers: Mapping[str, str]) -> Answers:
+    script, program = answers.get("script", ""), answers.get("program", "")
     if script and program:
         raise CommandError("--script and --program: a job runs one of them; remove the other")
     if not script:
         text = f"Program ({', '.join(MODELS)}), or the file of a Python script"
-        chosen = interview.answer(_Question("program", text, next(iter(MODELS)), _program_or_script))
-        script, program = (chosen, "") if _is_script(chosen) else ("", chosen)
+        program_name = interview.answer(_Question("program", text, next(iter(MODELS)), _program_or_script))
+        script, program = (program_name, "") if _is_script(program_name) else ("", program_name)
     elif _is_file(script) and not Path(script).is_file():
         raise CommandError(f"--script {script}: no such file; the path of a script in the image is absolute")
     if script:
-        _reject(given, ("data", "eval-data"), "only a program has it; a script has arguments (training.args)")
+        _reject(answers, ("data", "eval-data"), "only a program has it; a script has arguments (training.args)")
     name = interview.answer(_Question("name", "Name of the job", job_name(Path(script or program).stem)))
     workers = interview.answer(_Question("workers", "Workers", "1", _number(1)))
     gpus = interview.answer(_Question("gpus", "GPUs of each worker", "0", _number(0)))
@@ -139,13 +139,13 @@ def _answers(interview: _Interview, given: Mapping[str, str]) -> Answers:
     if program and checkpoints:
         evaluation = interview.answer(_optional("eval-data", "Files to evaluate on after training", _NONE))
     elif program:
-        _reject(given, ("eval-data",), "evaluation reads checkpoints; set --checkpoint-claim")
+        _reject(answers, ("eval-data",), "evaluation reads checkpoints; set --checkpoint-claim")
     return Answers(program, script, name, int(workers), int(gpus), data, data_claim, checkpoints, evaluation)
 
 
-def _reject(given: Mapping[str, str], options: Iterable[str], reason: str) -> None:
+def _reject(answers: Mapping[str, str], options: Iterable[str], reason: str) -> None:
     for option in options:
-        if given.get(option, _NONE) != _NONE:
+        if answers.get(option, _NONE) != _NONE:
             raise CommandError(f"--{option}: {reason}")
 
 
@@ -177,10 +177,10 @@ def _program_or_script(text: str) -> str:
     return text
 
 
-def _number(least: int) -> Callable[[str], str]:
+def _number(minimum: int) -> Callable[[str], str]:
     def read(text: str) -> str:
-        if not (text.isascii() and text.isdecimal()) or int(text) < least:
-            raise _AnswerError(f"write a number of at least {least}")
+        if not (text.isascii() and text.isdecimal()) or int(text) < minimum:
+            raise _AnswerError(f"write a number of at least {minimum}")
         return text
 
     return read

@@ -33,19 +33,21 @@ class Wanted:
     all_replicas: bool = False
 
 
-def execute(client: Client, name: str, wanted: Wanted, *, follow: bool, grep: str | None, timestamps: bool) -> int:
+def execute(client: Client, name: str, request: Wanted, *, follow: bool, grep: str | None, timestamps: bool) -> int:
     """Print the logs of a job and return the exit code."""
     pattern = _pattern(grep)
-    since = None if wanted.since is None else seconds(wanted.since, "--since")
+    since = None if request.since is None else seconds(request.since, "--since")
     handle = attach(client, without_kind(name))
     job = handle.job
-    options = LogOptions(replicas=_replicas(job, wanted), attempt=_attempt(job, wanted), since=since, tail=wanted.tail)
+    options = LogOptions(
+        replicas=_replicas(job, request), attempt=_attempt(job, request), since=since, tail=request.tail
+    )
     view = LogView(new_console(job), grep=pattern, timestamps=timestamps)
     if follow:
         _follow(handle, options, view)
         return 0
     if not sources(client, job, options):
-        message(_nothing(client, job, options))
+        message(_no_lines_text(client, job, options))
         return 1
     lines = handle.lines(options)
     while batch := list(islice(lines, _BATCH)):
@@ -55,45 +57,45 @@ def execute(client: Client, name: str, wanted: Wanted, *, follow: bool, grep: st
 
 def _follow(handle: JobHandle, options: LogOptions, view: LogView) -> None:
     """Print lines as they arrive; before the first one, what the job waits for."""
-    shown, has_lines = "", False
+    previous_wait, has_lines = "", False
     for event in handle.follow(options):
         if isinstance(event, Job):
             waits = f"{event.phase}: {event.message}" if event.message else str(event.phase)
-            if not has_lines and waits != shown:
+            if not has_lines and waits != previous_wait:
                 message(waits)
-                shown = waits
+                previous_wait = waits
         else:
             has_lines = True
             view.show(event)
 
 
-def _replicas(job: Job, wanted: Wanted) -> frozenset[str] | None:
-    if wanted.replica is None:
-        return shown_replicas(job, all_replicas=wanted.all_replicas)
-    check_replica(job, wanted.replica)
-    return frozenset({wanted.replica})
+def _replicas(job: Job, request: Wanted) -> frozenset[str] | None:
+    if request.replica is None:
+        return shown_replicas(job, all_replicas=request.all_replicas)
+    check_replica(job, request.replica)
+    return frozenset({request.replica})
 
 
-def _attempt(job: Job, wanted: Wanted) -> int | None:
-    if not wanted.previous:
-        return wanted.attempt
-    if wanted.attempt is not None:
+def _attempt(job: Job, request: Wanted) -> int | None:
+    if not request.previous:
+        return request.attempt
+    if request.attempt is not None:
         raise CommandError("--previous and --attempt: give one of them")
     if not job.status.attempt:
         raise CommandError(f"--previous: {job.name} has no attempt before this one; a restart in place is in the log")
     return job.status.attempt - 1
 
 
-def _nothing(client: Client, job: Job, options: LogOptions) -> str:
+def _no_lines_text(client: Client, job: Job, options: LogOptions) -> str:
     """Return why there is no log."""
     if options.attempt is None:
         return f"{job.name} has no logs: {job.phase}: {job.message}" if job.message else f"{job.name} has no logs"
-    kept = sorted({source.attempt for source in _kept(client, job)})
-    those = f"attempt {', '.join(map(str, kept))}" if kept else "no attempt"
-    return f"{job.name} has no logs of attempt {options.attempt}: there are pods of {those}"
+    attempts = sorted({source.attempt for source in _sources(client, job)})
+    description = f"attempt {', '.join(map(str, attempts))}" if attempts else "no attempt"
+    return f"{job.name} has no logs of attempt {options.attempt}: there are pods of {description}"
 
 
-def _kept(client: Client, job: Job) -> Iterator[LogSource]:
+def _sources(client: Client, job: Job) -> Iterator[LogSource]:
     pods = map(log_source, client.pods(job.name))
     return (source for source in pods if source is not None)
 

@@ -20,12 +20,12 @@ def execute(client: Client, name: str, words: Sequence[str]) -> int:
     replica, ports = parse(words)
     handle = attach(client, name)
     first = running_pod(client.api, handle.job, replica)
-    with ExitStack() as opened:
+    with ExitStack() as stack:
         for local, port in ports:
             forward = PortForward(
                 client.api, lambda: running_pod(client.api, handle.refresh(), replica), port, local, report=message
             )
-            opened.enter_context(closing(forward))
+            stack.enter_context(closing(forward))
             print(f"{HOST}:{forward.local_port} -> {first.replica}:{port}", flush=True)
         message(f"forwarding to {first.replica} of {name} until Ctrl-C")
         wait_for_interrupt()

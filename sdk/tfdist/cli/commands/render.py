@@ -24,27 +24,27 @@ def execute(file: str, *, namespace: str, image: str, in_json: bool) -> int:
         image: trainer image of jobs without an image.
         in_json: whether to print a `List` in JSON instead of YAML documents.
     """
-    found = jobs.select(jobs.read(file), file, "render")
-    if not found:
+    selected = jobs.select(jobs.read(file), file, "render")
+    if not selected:
         return 1
     rendered = []
-    for document in found:
-        job = validation.parse(_completed(document.value, namespace))
+    for document in selected:
+        job = validation.parse(_with_defaults(document.value, namespace))
         comment = "" if document.value["metadata"].get("uid") else _COMMENT.format(job.metadata.name)
         rendered += _with_comment(job, image, comment)
     if in_json:
-        manifests.write_json(sys.stdout, [made for made, _ in rendered])
+        manifests.write_json(sys.stdout, [manifest for manifest, _ in rendered])
     else:
         manifests.write_yaml(sys.stdout, rendered)
     return 0
 
 
-def _completed(manifest: dict[str, Any], namespace: str) -> dict[str, Any]:
+def _with_defaults(manifest: dict[str, Any], namespace: str) -> dict[str, Any]:
     """Return the manifest with namespace and uid, which the API server would add."""
-    given = {key: value for key, value in manifest["metadata"].items() if value}
-    return manifest | {"metadata": {"namespace": namespace, "uid": PLACEHOLDER_UID} | given}
+    metadata = {key: value for key, value in manifest["metadata"].items() if value}
+    return manifest | {"metadata": {"namespace": namespace, "uid": PLACEHOLDER_UID} | metadata}
 
 
 def _with_comment(job: TFDistJob, image: str, comment: str) -> list[tuple[dict[str, Any], list[str]]]:
-    made = objects(job, default_image=image)
-    return [(each, [comment] if comment and not number else []) for number, each in enumerate(made)]
+    rendered = objects(job, default_image=image)
+    return [(item, [comment] if comment and not number else []) for number, item in enumerate(rendered)]

@@ -18,8 +18,8 @@ from tfdist.messages import count
 
 def execute(client: Client, name: str, output: Path | None) -> int:
     """Write the report of a job and return the exit code."""
-    started = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    target = output or Path(f"tfdist-report-{name}-{started}.tar.gz")
+    timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    target = output or Path(f"tfdist-report-{name}-{timestamp}.tar.gz")
     _check(target)
     report = Report(client, attach(client, name).job)
     write(target, report.files(), target.name.removesuffix(".tar.gz"))

@@ -56,20 +56,22 @@ def execute(
     folders = dict(map(_volume_folder, volumes))
     if in_place and not launcher_installed():
         raise CommandError("--in-place: the launcher is not installed here: pip install tfdist-trainer")
-    found = _read(file, arguments, workers)
-    selected = jobs.select(found, file, "run")
-    if len(selected) > 1:
-        names = ", ".join(document.value["metadata"]["name"] for document in selected)
-        raise CommandError(f"{file}: contains {len(selected)} jobs ({names}); move the one to run to a file of its own")
-    if not selected:
+    inputs = _read(file, arguments, workers)
+    local_jobs = jobs.select(inputs, file, "run")
+    if len(local_jobs) > 1:
+        names = ", ".join(document.value["metadata"]["name"] for document in local_jobs)
+        raise CommandError(
+            f"{file}: contains {len(local_jobs)} jobs ({names}); move the one to run to a file of its own"
+        )
+    if not local_jobs:
         return 1
-    (document,) = selected
+    (document,) = local_jobs
     directory = _run_directory(state, document.value["metadata"]["name"])
     ports = FreePorts()
     try:
         job = _new_job(document)
         machine = this_machine(entry_point=tuple(shlex.split(entry_point)), launcher=in_place)
-        sources = Sources(directory.path, folders, config_maps(found, job.metadata.namespace))
+        sources = Sources(directory.path, folders, config_maps(inputs, job.metadata.namespace))
         return _run(LocalJob(job, sources, machine, ports.take), directory, machine.inherited)
     except CannotRunHere as error:
         for problem in error.problems:
@@ -90,8 +92,8 @@ def _read(file: str, arguments: Sequence[str], workers: int | None) -> list[Docu
     return jobs.read(file)
 
 
-def _run_directory(chosen: Path | None, name: str) -> RunDirectory:
-    path = (chosen or _default_directory(name)).resolve()
+def _run_directory(folder: Path | None, name: str) -> RunDirectory:
+    path = (folder or _default_directory(name)).resolve()
     try:
         return RunDirectory(path)
     except RunDirectoryLocked as error:
@@ -102,8 +104,8 @@ def _run_directory(chosen: Path | None, name: str) -> RunDirectory:
 
 def _new_job(document: Document) -> TFDistJob:
     """Return the job with a new uid: each run is a job of its own, as if it had just been created."""
-    given = {key: value for key, value in document.value["metadata"].items() if value and key != "uid"}
-    return validation.parse(document.value | {"metadata": {"uid": str(uuid.uuid4())} | given})
+    metadata = {key: value for key, value in document.value["metadata"].items() if value and key != "uid"}
+    return validation.parse(document.value | {"metadata": {"uid": str(uuid.uuid4())} | metadata})
 
 
 def _run(local: LocalJob, directory: RunDirectory, environment: Mapping[str, str]) -> int:
@@ -120,8 +122,8 @@ def _heading(local: LocalJob, folder: Path) -> Iterator[str]:
     yield f"{local.job.metadata.name}: {', then '.join(sizes)}; logs, volumes and status.json in {short(folder)}"
     for volume in local.folders.values():
         if volume.label:
-            empty = "" if any(volume.path.iterdir()) else ", which is empty"
-            yield f"{volume.label}: the folder {short(volume.path)}{empty}"
+            empty_note = "" if any(volume.path.iterdir()) else ", which is empty"
+            yield f"{volume.label}: the folder {short(volume.path)}{empty_note}"
     for note in local.notes:
         yield f"no effect here: {note}"
 

@@ -25,8 +25,8 @@ def execute(client: Client, name: str, replica: str | None, command: Sequence[st
 
 def _writer(descriptor: int) -> Callable[[bytes], None]:
     def write(data: bytes) -> None:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(descriptor, left) :]
+        remaining = memoryview(data)
+        while remaining:
+            remaining = remaining[os.write(descriptor, remaining) :]
 
     return write

@@ -20,7 +20,7 @@ def execute(client: Client, name: str, replica: str | None, *, wait: float) -> i
     pods = [replica_pod(client.api, job, replica)] if replica else current_pods(client.api, job)
     if not pods:
         raise NotPossible(f"{name} has no pods: it is {job.phase}{f': {job.message}' if job.message else ''}")
-    found = 0
+    count = 0
     with ThreadPoolExecutor(_PARALLEL) as pool:
         answers = [(pod, pool.submit(stacks, client.api, pod, wait)) for pod in pods]
         try:
@@ -31,8 +31,8 @@ def execute(client: Client, name: str, replica: str | None, *, wait: float) -> i
                     message(f"{pod.replica} {error}")
                     continue
                 print(f"== {pod.replica} (pod {pod.name}, port {REPORT_PORT})\n{text}\n", flush=True)
-                found += 1
+                count += 1
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return 0 if found else 1
+    return 0 if count else 1

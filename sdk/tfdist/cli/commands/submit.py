@@ -27,7 +27,7 @@ _COMMAND_LINE: Final = "command line"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user wants: a manifest or a command, and changes of it."""
+    """The request of the user: a manifest or a command, and changes of it."""
 
     words: Sequence[str]
     """Arguments before `--`: a manifest, or a script with its arguments."""
@@ -58,18 +58,18 @@ def execute(
 
 
 def _submission(request: Request) -> Submission | None:
-    """Return what to create, or None for an invalid job, whose errors have been printed."""
+    """Return the objects to create, or None for an invalid job, whose errors have been printed."""
     words = [*request.words, *request.command]
     if not words:
         raise CommandError("give a manifest FILE, or -- and a command, such as -- python train.py")
     if _is_manifest(words[0]):
-        document, found = _from_file(words, request)
+        document, others = _from_file(words, request)
         if document is None:
             return None
     else:
-        document, found = _from_command(words, request), []
+        document, others = _from_command(words, request), []
     values = overrides.parse(request.values)
-    if request.options.name and found:
+    if request.options.name and others:
         values["metadata.name"] = request.options.name
     try:
         job = with_values(document.value, values)
@@ -77,9 +77,9 @@ def _submission(request: Request) -> Submission | None:
         raise CommandError(f"--set {error}") from None
     _check_namespace(job, request.namespace)
     archive = _archive(job, request)
-    if archive is None and request.code is None and not found:
+    if archive is None and request.code is None and not others:
         archive = _script_archive(words)
-    submission = _prepared(job, request, archive, found)
+    submission = _prepare(job, request, archive, others)
     return submission if _is_valid(replace(document, value=submission.job), values) else None
 
 
@@ -88,16 +88,16 @@ def _is_manifest(word: str) -> bool:
 
 
 def _from_file(words: Sequence[str], request: Request) -> tuple[Document | None, list[Document]]:
-    file, *rest = words
-    if rest:
-        raise CommandError(f"{rest[0]}: {file} is a manifest; set training.args in it for arguments")
+    file, *remaining = words
+    if remaining:
+        raise CommandError(f"{remaining[0]}: {file} is a manifest; set training.args in it for arguments")
     if request.options.given:
         option = request.options.given[0]
         raise CommandError(f"{option}: {file} is a manifest; change a field by --set, such as worker.replicas=4")
-    found = jobs.read(file)
-    jobs.report_not_created(found, "TFDistJob")
-    selected = jobs.unchecked(found, file, "submit")
-    return (jobs.only(selected, file, "submit") if selected else None), found
+    inputs = jobs.read(file)
+    jobs.report_not_created(inputs, "TFDistJob")
+    selected = jobs.unchecked(inputs, file, "submit")
+    return (jobs.only(selected, file, "submit") if selected else None), inputs
 
 
 def _from_command(words: Sequence[str], request: Request) -> Document:
@@ -107,10 +107,12 @@ def _from_command(words: Sequence[str], request: Request) -> Document:
     return document
 
 
-def _check_namespace(job: Mapping[str, Any], given: str | None) -> None:
-    own = (job.get("metadata") or {}).get("namespace")
-    if given and own and own != given:
-        raise CommandError(f"--namespace {given}: the manifest has the namespace {own}; change one of them")
+def _check_namespace(job: Mapping[str, Any], namespace: str | None) -> None:
+    job_namespace = (job.get("metadata") or {}).get("namespace")
+    if namespace and job_namespace and job_namespace != namespace:
+        raise CommandError(
+            f"--namespace {namespace}: the manifest has the namespace {job_namespace}; change one of them"
+        )
 
 
 def _archive(job: dict[str, Any], request: Request) -> CodeArchive | None:
@@ -153,12 +155,12 @@ def _script_archive(words: Sequence[str]) -> CodeArchive | None:
     return pack_file(script.target, Path())
 
 
-def _prepared(
-    job: dict[str, Any], request: Request, archive: CodeArchive | None, found: Sequence[Document]
+def _prepare(
+    job: dict[str, Any], request: Request, archive: CodeArchive | None, inputs: Sequence[Document]
 ) -> Submission:
     namespace = (job.get("metadata") or {}).get("namespace") or request.namespace or ""
-    needed = config_map_manifests(found, namespace)
-    submission = prepare(job, request.namespace or "", archive, needed)
+    required_maps = config_map_manifests(inputs, namespace)
+    submission = prepare(job, request.namespace or "", archive, required_maps)
     if archive is not None and submission.code is not None:
         size = f"{len(archive.content) / 1024:.1f} KiB"
         message(f"code: {count(len(archive.files), 'file')}, {size} in configmap/{submission.code['metadata']['name']}")
@@ -167,21 +169,21 @@ def _prepared(
 
 def _is_valid(document: Document, values: Mapping[str, Any]) -> bool:
     """Return whether a job is valid; print its errors and warnings."""
-    changed = {join_path(steps(path)): path for path in values}
-    found = list(findings(document))
-    for each in found:
-        _report(each, changed)
-    return all(each.severity == "warning" for each in found)
+    paths = {join_path(steps(path)): path for path in values}
+    problems = list(findings(document))
+    for problem in problems:
+        _report(problem, paths)
+    return all(problem.severity == "warning" for problem in problems)
 
 
-def _report(found: Finding, changed: Mapping[str, str]) -> None:
-    kind = "warning: " if found.severity == "warning" else ""
-    text = f"{kind}{found.path}: {one_line(found.message)}"
-    for path, given in changed.items():
-        if found.path == path or found.path.startswith((f"{path}.", f"{path}[")):
-            message(f"--set {given}: {text}")
+def _report(finding: Finding, paths: Mapping[str, str]) -> None:
+    kind = "warning: " if finding.severity == "warning" else ""
+    text = f"{kind}{finding.path}: {one_line(finding.message)}"
+    for path, option in paths.items():
+        if finding.path == path or finding.path.startswith((f"{path}.", f"{path}[")):
+            message(f"--set {option}: {text}")
             return
-    if found.file == _COMMAND_LINE:
+    if finding.file == _COMMAND_LINE:
         message(text)
     else:
-        found.print(sys.stderr)
+        finding.print(sys.stderr)

@@ -51,12 +51,12 @@ def wait(client: Client, name: str, *, timeout: str | None) -> int:
 
 
 def _follow(handle: SweepHandle) -> None:
-    shown = ""
+    previous = ""
     for sweep in handle.watch():
         headline = _headline(sweep)
-        if headline != shown:
+        if headline != previous:
             print(f"{sweep.name} {headline}", flush=True)
-            shown = headline
+            previous = headline
         if sweep.is_finished:
             return
 

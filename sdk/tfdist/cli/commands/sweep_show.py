@@ -14,15 +14,15 @@ from tfdist.client.client import Client
 
 def list_sweeps(client: Client, *, all_namespaces: bool, selector: str | None, output: str | None) -> int:
     """Print the sweeps and return the exit code."""
-    found = client.sweeps.list(all_namespaces=all_namespaces, selector=selector)
+    sweeps = client.sweeps.list(all_namespaces=all_namespaces, selector=selector)
     if output in {"json", "yaml"}:
-        items = [document_of(sweep, SWEEP_API_VERSION, SWEEP_KIND) for sweep in found]
+        items = [document_of(sweep, SWEEP_API_VERSION, SWEEP_KIND) for sweep in sweeps]
         write_document(sys.stdout, {"apiVersion": "v1", "kind": "List", "items": items}, output)
         return 0
-    if not found:
+    if not sweeps:
         message("No sweeps found" if all_namespaces else f"No sweeps found in {client.namespace} namespace.")
         return 0
-    write_sweeps(sys.stdout, found, output, datetime.now(UTC), namespaces=all_namespaces)
+    write_sweeps(sys.stdout, sweeps, output, datetime.now(UTC), namespaces=all_namespaces)
     return 0
 
 

@@ -39,17 +39,19 @@ def execute(
         CommandError: a file cannot be read, it has several sweeps, or another namespace than that of the command line.
         ClientError: a request failed.
     """
-    found = jobs.read(file)
-    document = _sweep(found, file)
+    inputs = jobs.read(file)
+    document = _sweep(inputs, file)
     if document is None:
         return 1
-    own = document.value["metadata"].get("namespace")
-    if namespace and own and own != namespace:
-        raise CommandError(f"--namespace {namespace}: the manifest has the namespace {own}; change one of them")
-    config_maps = config_map_manifests(found, own or namespace or "")
+    own_namespace = document.value["metadata"].get("namespace")
+    if namespace and own_namespace and own_namespace != namespace:
+        raise CommandError(
+            f"--namespace {namespace}: the manifest has the namespace {own_namespace}; change one of them"
+        )
+    config_maps = config_map_manifests(inputs, own_namespace or namespace or "")
     if dry_run == "client":
-        prepared = prepare(document.value, namespace or "", None, config_maps)
-        manifests.write_yaml(sys.stdout, [(each, []) for each in (*prepared.config_maps, prepared.job)])
+        submission = prepare(document.value, namespace or "", None, config_maps)
+        manifests.write_yaml(sys.stdout, [(manifest, []) for manifest in (*submission.config_maps, submission.job)])
         return 0
     client = connected()
     handle = client.sweeps.submit(document.value, config_maps=config_maps, dry_run=dry_run is not None)
@@ -58,21 +60,21 @@ def execute(
     if follow:
         # imported by name: a command is imported only when it runs
         attach: Any = importlib.import_module("tfdist.cli.commands.sweep_attach")
-        ended: int = attach.execute(inside, handle.name)
-        return ended
+        status: int = attach.execute(inside, handle.name)
+        return status
     if not dry_run:
         message(f"follow it: {command(inside, 'sweep', 'attach', handle.name)}")
     return 0
 
 
-def _sweep(found: list[Document], file: str) -> Document | None:
+def _sweep(inputs: list[Document], file: str) -> Document | None:
     """Return the sweep of a file; None if there is none or it is invalid, after messages about it."""
-    jobs.report_not_created(found, SWEEP_KIND)
-    selected = jobs.unchecked(found, file, "create", DocumentKind.SWEEP)
-    if not selected:
+    jobs.report_not_created(inputs, SWEEP_KIND)
+    sweeps = jobs.unchecked(inputs, file, "create", DocumentKind.SWEEP)
+    if not sweeps:
         return None
-    document = jobs.only(selected, file, "create", "sweep")
+    document = jobs.only(sweeps, file, "create", "sweep")
     problems = list(findings(document))
-    for each in problems:
-        each.print(sys.stderr)
-    return document if all(each.severity == "warning" for each in problems) else None
+    for problem in problems:
+        problem.print(sys.stderr)
+    return document if all(problem.severity == "warning" for problem in problems) else None

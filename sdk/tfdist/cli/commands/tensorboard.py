@@ -65,16 +65,16 @@ def _ready_pod(client: Client, handle: JobHandle) -> ReplicaPod:
 
 def _await_answer(client: Client, handle: JobHandle, port: int) -> None:
     """Return once TensorBoard answers; report each state that it waits in."""
-    waited = threading.Event()
-    shown = ""
+    timer = threading.Event()
+    previous = ""
     while True:
         pod = tensorboard_pod(client.api, handle.job)
         if pod is not None and pod.is_running and _answers(port):
             return
-        if (state := _state(handle.job, pod)) != shown:
+        if (state := _state(handle.job, pod)) != previous:
             message(state)
-            shown = state
-        waited.wait(_PAUSE)
+            previous = state
+        timer.wait(_PAUSE)
         _check(handle.refresh())
 
 

@@ -34,10 +34,10 @@ def execute(client: Client, name: str | None, *, all_namespaces: bool, watch: bo
     if watch and not sys.stdout.isatty():
         raise CommandError("--watch redraws a terminal, and standard output is none: leave it out to print one table")
     name = without_kind(name) if name else None
-    shown = [attach(client, name).job] if name else client.list(all_namespaces=all_namespaces) if not watch else []
+    jobs = [attach(client, name).job] if name else client.list(all_namespaces=all_namespaces) if not watch else []
     if watch:
         return _watch(_JobsInBackground(client, name, all_namespaces=all_namespaces), namespaces=all_namespaces)
-    lines = _lines(shown, name, namespaces=all_namespaces)
+    lines = _lines(jobs, name, namespaces=all_namespaces)
     sys.stdout.writelines(f"{line}\n" for line in lines)
     if not lines:
         message("No jobs run" if all_namespaces else f"No jobs run in {client.namespace} namespace.")
@@ -88,10 +88,10 @@ def _watch(jobs: _JobsInBackground, *, namespaces: bool) -> int:
 
 def _lines(jobs: Sequence[Job], name: str | None, *, namespaces: bool) -> list[str]:
     """Return the table of a named job, or of those that have not ended; empty without one."""
-    shown = [job for job in jobs if name or job.phase not in FINAL or _uses(job)]
-    if not shown:
+    selected = [job for job in jobs if name or job.phase not in FINAL or _uses(job)]
+    if not selected:
         return []
-    return top_table(shown, width=width_of(sys.stdout), namespaces=namespaces, colour=has_colour(sys.stdout))
+    return top_table(selected, width=width_of(sys.stdout), namespaces=namespaces, colour=has_colour(sys.stdout))
 
 
 def _uses(job: Job) -> bool:

@@ -40,14 +40,14 @@ class _Report:
         self._list: list[Mapping[str, object]] = []
 
     def add(self, document: Document) -> None:
-        found = sorted(findings(document))
-        warnings = [each for each in found if each.severity == "warning"]
-        for each in found:
-            if not (self.quiet and each.severity == "warning"):
-                self._print(each)
-        self.problems += len(found) - len(warnings)
+        problems = sorted(findings(document))
+        warnings = [finding for finding in problems if finding.severity == "warning"]
+        for finding in problems:
+            if not (self.quiet and finding.severity == "warning"):
+                self._print(finding)
+        self.problems += len(problems) - len(warnings)
         self.warnings += len(warnings)
-        if len(found) > len(warnings):
+        if len(problems) > len(warnings):
             self.invalid += 1
         elif (kind := classify(document.value)) in {DocumentKind.JOB, DocumentKind.SWEEP}:
             self.valid += 1
@@ -74,11 +74,11 @@ class _Report:
         if not self.quiet:
             message(self._summary())
 
-    def _print(self, found: Finding) -> None:
+    def _print(self, finding: Finding) -> None:
         if self.in_json:
-            self._list.append(found._asdict())
+            self._list.append(finding._asdict())
         else:
-            found.print(sys.stdout)
+            finding.print(sys.stdout)
 
     def _summary(self) -> str:
         jobs = self.valid + self.invalid

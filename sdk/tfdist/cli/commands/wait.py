@@ -16,15 +16,15 @@ _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def execute(client: Client, name: str, *, phase: str, timeout: str | None) -> int:
     """Wait for a job and return the exit code."""
-    wanted = _phases(phase)
+    phases = _phases(phase)
     handle = attach(client, name)
     try:
-        job = handle.wait_for(wanted, timeout=None if timeout is None else seconds(timeout))
+        job = handle.wait_for(phases, timeout=None if timeout is None else seconds(timeout))
     except WaitTimeout as error:
         message(error)
         return DEADLINE_EXCEEDED
     message(f"{name} {job.phase}: {job.message}" if job.message else f"{name} {job.phase}")
-    return 0 if job.phase in wanted else job.exit_code
+    return 0 if job.phase in phases else job.exit_code
 
 
 def seconds(text: str, option: str = "--timeout") -> float:
