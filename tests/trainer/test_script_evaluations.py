@@ -1,5 +1,7 @@
 """Evaluations of a script: the newest and the best are reported, and the checkpoint of the best is named."""
 
+import functools
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +12,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfdist.contract import CheckpointSettings
 from tfdist.contract_reports import CheckpointReport
-from tfdist_trainer.checkpoint import CheckpointWriter, DataCursor
+from tfdist_trainer.checkpoint import RECORD, CheckpointWriter, DataCursor
+from tfdist_trainer.environment import read_member
 from tfdist_trainer.evaluation_store import BestPolicy, EvaluationStore, protected_steps
 from tfdist_trainer.fence import Writer
 from tfdist_trainer.keras.progress import Progress
 from tfdist_trainer.keras.reporting import validation_examples
+from tfdist_trainer.keras.script_checkpoints import ScriptCheckpoints, WriteObserver
+from tfdist_trainer.keras.training_state import Snapshot
 from tfdist_trainer.script import current_report
 from tfdist_trainer.script_evaluations import LOWEST_LOSS, ScriptEvaluations, best_policy
 
@@ -141,6 +147,25 @@ def test_the_best_checkpoint_is_kept_if_the_process_is_killed_before_it_names_it
     # then
     assert job.reported()["best_evaluation"] == (8, "checkpoint-000000008")
     assert (tmp_path / "checkpoint-000000008").exists()
+
+
+def test_a_result_is_stored_before_a_process_can_resume_from_its_checkpoint(tmp_path: Path) -> None:
+    # given
+    job: dict[str, Any] = {"name": "job", "namespace": "default", "uid": "1", "strategy": "MultiWorkerMirrored"}
+    job |= {"role": "worker", "index": 0, "replicas": {"worker": 1}, "attempt": 0}
+    member = read_member({"TFDIST_JOB": json.dumps(job)})
+    checkpoints = ScriptCheckpoints(CheckpointSettings(directory=str(tmp_path)), member)
+    calls: list[tuple[str, bool]] = []
+
+    def note(name: str, checkpoint: CheckpointReport) -> None:
+        calls.append((name, (Path(str(checkpoint.path)) / RECORD).exists()))
+
+    observer = WriteObserver(functools.partial(note, "before"), functools.partial(note, "after"))
+    # when
+    checkpoints.save(DataCursor(step=7), Snapshot({}, {}), 0.0, observer)
+    checkpoints.wait()
+    # then
+    assert calls == [("before", False), ("after", True)]
 
 
 def test_a_result_whose_checkpoint_was_removed_is_not_the_best(tmp_path: Path) -> None:

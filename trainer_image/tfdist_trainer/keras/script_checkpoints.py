@@ -137,13 +137,14 @@ class ScriptCheckpoints:
     ) -> None:
         started = time.monotonic()
         try:
-            checkpoint = writer.report(cursor.step, now_text())
+            now = now_text()
+            checkpoint = writer.report(cursor.step, now)
 
             def write(prefix: str) -> None:
                 snapshot.write(prefix)
                 observer.before(checkpoint)
 
-            self._written = writer.write(cursor, checkpoint.time, write)
+            self._written = writer.write(cursor, now, write)
             observer.after(checkpoint)
         except Exception as error:  # raised by the main thread
             self._error = error

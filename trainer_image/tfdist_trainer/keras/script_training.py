@@ -152,9 +152,8 @@ class ScriptTraining:
             record, path, snapshot = restored
             self._resumed = Resumed(record.cursor, path, snapshot)
         if self.is_chief:
-            script.evaluations().store_in(
-                self._checkpoints.evaluations, 0 if restored is None else restored[0].cursor.step
-            )
+            step = self._resumed.cursor.step if self._resumed is not None else 0
+            script.evaluations().store_in(self._checkpoints.evaluations, step)
         self._report()
         self._request.install()
         atexit.register(self._finish)
