@@ -51,7 +51,7 @@ def assert_alike(one: dict[str, Any], other: dict[str, Any], tolerance: float) -
 KINDS = pytest.mark.parametrize("kind", [pytest.param("CPU", marks=pytest.mark.long), "GPU"])
 
 
-@pytest.mark.parametrize("kind", ["CPU", "GPU"])
+@KINDS
 def test_mirrored_over_several_devices_trains_as_one_device(kind: str) -> None:
     exact = {"tensorFloat32": False}
     assert_alike(run(kind, 2, **exact), run(kind, **exact), 1e-4)

@@ -190,7 +190,11 @@ SCRIPT_JOB = json.dumps(
     [
         pytest.param("import keras", "None", "0", id="Keras 3 by itself"),
         pytest.param(
-            "import tensorflow as tf; keras = tf.keras", "[tfdist_trainer.keras.Progress()]", "1", id="tf_keras"
+            "import tensorflow as tf; keras = tf.keras",
+            "[tfdist_trainer.keras.Progress()]",
+            "1",
+            id="tf_keras",
+            marks=pytest.mark.long,
         ),
     ],
 )

@@ -40,6 +40,7 @@ def final_record(directory: Path) -> Record:
     return read_record(Path(final.path))
 
 
+@pytest.mark.long
 def test_evaluation_equals_numpy_for_any_number_of_processes(
     launch: "Launch", config: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:

@@ -27,6 +27,11 @@ def test_a_script_that_is_killed_and_preempted_ends_with_the_history_of_one_left
     # then
     assert [histories, weights] == [undisturbed[:2], undisturbed[2]]
     assert script.exit_codes == [[-signal.SIGKILL], [ExitCode.PREEMPTED], [-signal.SIGKILL], [0]]
+    # then SIGTERM has saved the step that it arrived in, and the last checkpoint is at the end of the script
+    assert "restored step=13 epoch=2" in (script.folder / "2-0.txt").read_text(), script.outputs()
+    final = CheckpointReader(script.folder / "checkpoints").final("1")
+    assert final is not None
+    assert (final.step, final.total_steps) == (STEPS, STEPS)
     # then a callback has the state that it had in one process, but for what the constructor gave it
     assert seen == undisturbed[3] == [*range(1, 22), *range(22, 30)]
     # then the validations of all attempts are those of the first `fit`, and the checkpoint of the best one is kept
@@ -56,26 +61,6 @@ def validation_data() -> tuple[Any, Any]:
     random = np.random.default_rng(0)
     x = random.normal(size=(100, 8)).astype("float32")
     return x[:30], (x @ random.normal(size=(8, 3))).argmax(1)[:30]
-
-
-def test_sigterm_saves_the_step_it_arrived_in(tmp_path: Path) -> None:
-    # given
-    script = Script(tmp_path / "run", "SIGTERM@10")
-    # when
-    script.until_done()
-    # then the second attempt begins there
-    assert script.exit_codes == [[ExitCode.PREEMPTED], [0]]
-    assert "restored step=11 epoch=2" in (script.folder / "1-0.txt").read_text(), script.outputs()
-
-
-def test_the_last_checkpoint_has_the_end_of_the_script(tmp_path: Path) -> None:
-    # when
-    script = Script(tmp_path / "run")
-    script.until_done()
-    # then
-    final = CheckpointReader(script.folder / "checkpoints").final("1")
-    assert final is not None
-    assert (final.step, final.total_steps) == (STEPS, STEPS)
 
 
 @pytest.mark.long
