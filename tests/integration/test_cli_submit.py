@@ -38,11 +38,6 @@ def kubeconfig(api: Api, namespace: str, tmp_path: pathlib.Path, monkeypatch: py
     return path
 
 
-@pytest.fixture
-def client(kubeconfig: pathlib.Path) -> Client:
-    return Client(kubeconfig=kubeconfig)
-
-
 def code_of(api: Api, namespace: str) -> list[Json]:
     """Return the ConfigMaps of code in a namespace."""
     items: list[Json] = api.do("GET", CONFIG_MAPS.format(ns=namespace))["items"]
@@ -286,8 +281,9 @@ def test_a_run_submits_and_ends_with_the_exit_code_of_the_job(
     assert followed == [(namespace, "mine")]
 
 
-def test_python_submits_a_folder_with_changed_fields(client: Client, api: Api, namespace: str) -> None:
+def test_python_submits_a_folder_with_changed_fields(kubeconfig: pathlib.Path, api: Api, namespace: str) -> None:
     # given
+    client = Client(kubeconfig=kubeconfig)
     write("src/train.py")
     job = {"metadata": {"generateName": "mine-"}, "spec": {"training": {"script": "train.py"}, "worker": {}}}
     # when

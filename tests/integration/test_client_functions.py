@@ -1,4 +1,4 @@
-"""Functions as jobs: of a cluster, as a user with the role `edit`, and as processes of this machine."""
+"""Functions as jobs of a cluster, as a user with the role `edit`, also within an event loop."""
 
 import asyncio
 import base64
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from support.functions import train
 from support.polling import until
 
 import tfdist
-from tfdist import AsyncClient, BatchHandle, Client, LocalClient
+from tfdist import AsyncClient, Client
 from tfdist.api.status import JobPhase
 from tfdist.client.errors import (
     AlreadyExists,
@@ -28,7 +27,6 @@ from tfdist.client.errors import (
     FunctionError,
     JobFailed,
     NotFound,
-    NotPossible,
     WaitTimeout,
 )
 from tfdist.client.function import ARGUMENTS
@@ -252,109 +250,3 @@ def new_manifest(name: str = "fashion", **spec: Any) -> Json:
     made = manifest(name, **spec)
     del made["metadata"]["uid"], made["metadata"]["namespace"]
     return made
-
-
-# This machine
-
-
-@pytest.fixture
-def here(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalClient]:
-    """A client of this machine, in a folder of its own; its jobs end with the test."""
-    monkeypatch.chdir(tmp_path)
-    client = LocalClient()
-    yield client
-    for job in client.list():
-        client.cancel(job.name)
-
-
-def script(text: str, name: str = "fashion", **spec: Any) -> Json:
-    """Return a job with one worker that runs a script of the current folder."""
-    path = pathlib.Path(f"{name}.py").resolve()
-    path.write_text(text)
-    given = {"worker": {"replicas": 1}, "runPolicy": {"backoffLimit": 0}, "training": {"script": str(path)}}
-    return {"metadata": {"name": name, "labels": {"team": "vision"}}, "spec": given | spec}
-
-
-def test_a_script_runs_on_this_machine_with_its_logs_and_result(here: LocalClient) -> None:
-    handle = here.submit(script("import os\nprint('in', os.environ['TFDIST_JOB'] != '')"))
-
-    assert handle.wait(timeout=TIMEOUT).phase is JobPhase.SUCCEEDED
-    assert [(line.replica, line.text) for line in handle.logs()] == [("worker-0", "in True")]
-    assert [line.text for line in here.logs("fashion", "worker", 0, follow=True)] == ["in True"]
-    assert list(here.logs("fashion", "worker", 1)) == []
-    assert [job.name for job in LocalClient().list(selector="team=vision")] == ["fashion"]
-    assert LocalClient().list(selector="team=sound") == []
-
-
-def test_a_script_that_fails_on_this_machine_is_a_failed_job(here: LocalClient) -> None:
-    handle = here.submit(script("raise ValueError('no data')"))
-
-    with pytest.raises(JobFailed, match=r"fashion failed: .*no data"):
-        handle.wait(timeout=TIMEOUT)
-    assert LocalClient().get("fashion").phase is JobPhase.FAILED
-
-
-def test_two_jobs_run_at_once_on_this_machine_until_they_are_stopped(here: LocalClient) -> None:
-    endless = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(1)"
-    for name in ("first", "second"):
-        here.submit(script(endless, name))
-        assert next(iter(here.logs(name, follow=True))).text == "ready"
-
-    with pytest.raises(AlreadyExists, match=r'^job "first" is running in '):
-        LocalClient().submit(script(endless, "first"))
-    LocalClient().suspend("first")
-    assert here.attach("first").wait_for([JobPhase.SUSPENDED], timeout=TIMEOUT).phase is JobPhase.SUSPENDED
-    here.cancel("second")
-    with pytest.raises(NotFound):
-        here.get("second")
-    here.cancel("first")
-    assert here.list() == []
-
-
-def test_a_job_whose_run_was_killed_has_failed(here: LocalClient) -> None:
-    endless = "import os, time\nprint(os.getppid(), flush=True)\nwhile True: time.sleep(1)"
-    handle = here.submit(script(endless))
-    next(iter(here.logs("fashion", follow=True)))
-    run = int((here.folder / "fashion/lock").read_text())
-    subprocess.run(["kill", "-KILL", str(run)], check=True)
-
-    with pytest.raises(JobFailed, match="fashion failed: the run ended without a result"):
-        handle.wait(timeout=TIMEOUT)
-
-
-def test_a_job_that_needs_a_cluster_is_invalid_on_this_machine(here: LocalClient) -> None:
-    handle = here.submit(script("", env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]))
-
-    with pytest.raises(JobFailed, match=r"fashion invalid: .*A comes from the cluster"):
-        handle.wait(timeout=TIMEOUT)
-
-
-def test_what_makes_no_sense_on_this_machine_is_one_line(here: LocalClient) -> None:
-    for call in (lambda: here.scale("fashion", 2), lambda: here.events("fashion"), lambda: here.in_namespace("x")):
-        with pytest.raises(NotPossible, match=r"^[^\n]+$"):
-            call()
-
-
-@pytest.mark.usefixtures("here")
-def test_a_function_runs_as_processes_of_this_machine() -> None:
-    handle = train.local(lr=0.5)
-
-    assert handle.wait(timeout=TIMEOUT).phase is JobPhase.SUCCEEDED
-    assert [line.text for line in handle.tail(role="worker", index=0)] == ["trained with 0.5 None"]
-
-
-def test_a_batch_runs_on_this_machine(here: LocalClient) -> None:
-    batch = train.map([{"lr": 1}, {"lr": 2}], parallelism=1, client=here)
-
-    assert isinstance(batch, BatchHandle)
-    assert [result.phase for result in batch.results(timeout=TIMEOUT)] == [JobPhase.SUCCEEDED] * 2
-
-
-async def test_a_watch_of_a_job_of_this_machine_ends_with_its_task(here: LocalClient) -> None:
-    handle = await AsyncClient(here).submit(script("import time\ntime.sleep(600)"))
-
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(handle.wait(), 0.5)
-
-    await asyncio.wait_for(until(lambda: not iterating_threads()), 20)
-    await handle.delete()

@@ -1,22 +1,18 @@
 """The cache of TFDistSweeps, each parsed once for every generation of its specification."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pydantic import ValidationError
-
 from tfdist.api.sweep import TFDistSweep
 from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND
 from tfdist.api.sweep_status import TFDistSweepStatus
+from tfdist.outcome import readable
 from tfdist.validation import FieldError
 from tfdist.validation.sweep import parse_sweep
 from tfdist_operator.cache.manifests import parsed
 from tfdist_operator.cache.object_cache import ObjectCache, OnChange, Raw, ignore_changes
 from tfdist_operator.kube.keys import NamespacedName
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +33,7 @@ class CachedSweep:
     status: Mapping[str, Any]
     """The stored status as JSON."""
     known: TFDistSweepStatus
-    """The stored status; an empty one if it cannot be read."""
+    """The stored status, without what this version cannot read."""
     deleting: bool
 
 
@@ -78,21 +74,9 @@ class SweepCache(ObjectCache[CachedSweep]):
             sweep=sweep,
             problems=problems,
             status=status,
-            known=_status(key, status),
+            known=readable(TFDistSweepStatus, status),
             deleting="deletionTimestamp" in meta,
         )
 
     def _read(self, raw: Raw) -> TFDistSweep:
         return parse_sweep(raw, self._pod_defaults, programs=self._check_programs)
-
-
-def _status(key: NamespacedName, stored: Raw) -> TFDistSweepStatus:
-    """Return the stored status without fields of newer versions; an empty one if it was edited by hand."""
-    try:
-        return TFDistSweepStatus.model_validate(stored, extra="ignore")
-    except ValidationError as error:
-        log.warning(
-            "status of a sweep cannot be read; an empty one is used",
-            extra={"sweep": "/".join(key), "error": str(error)},
-        )
-        return TFDistSweepStatus()

@@ -1,0 +1,97 @@
+"""`tfdist shell`: a command in a container has the input, output and terminal of a local one."""
+
+import fcntl
+import os
+import pathlib
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+
+import pytest
+from support.api import Api, Json
+from support.command_user import CommandUser
+from support.polling import wait_for
+from support.replica_node import replica_node
+from support.streaming_kubelet import StreamingNode
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def node(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamingNode]:
+    with replica_node(api, tmp_path_factory.mktemp("kubelet")) as node:
+        yield node
+
+
+@pytest.fixture
+def user(api: Api, namespace: str, tmp_path: pathlib.Path) -> CommandUser:
+    return CommandUser(api, namespace, tmp_path)
+
+
+@pytest.fixture
+def job(user: CommandUser, api: Api, namespace: str) -> Json:
+    user.submit()
+    return api.job(namespace, "fashion")
+
+
+def run_shell(tmp_path: pathlib.Path, *words: str, stdin: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+    """Run `tfdist shell` without a terminal."""
+    command = [sys.executable, "-m", "tfdist.cli", "shell", "--kubeconfig", str(tmp_path / "kubeconfig"), *words]
+    return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=120)
+
+
+# Once in a while the kubelet of this test ends the output early; tests/e2e/test_cli_tools.py has a real one.
+@pytest.mark.long
+def test_a_command_has_the_input_and_output_of_a_local_one(
+    node: StreamingNode, job: Json, tmp_path: pathlib.Path
+) -> None:
+    node.run_replica(job, "worker", 0)
+    data = os.urandom(1_000_000)
+
+    copied = run_shell(tmp_path, "fashion", "--", "head", "-c", str(len(data)), stdin=data)
+    both = run_shell(tmp_path, "fashion", "worker-0", "--", "sh", "-c", "echo out; echo err >&2")
+    script = run_shell(tmp_path, "fashion", stdin=b"echo from $((40 + 2)); exit\n")
+
+    assert (copied.returncode, len(copied.stdout), copied.stdout == data, copied.stderr) == (0, len(data), True, b"")
+    assert (both.returncode, both.stdout, both.stderr) == (0, b"out\n", b"err\n")
+    assert (script.returncode, script.stdout) == (0, b"from 42\n")
+
+
+def test_a_command_that_cannot_be_started_is_one_line(node: StreamingNode, job: Json, tmp_path: pathlib.Path) -> None:
+    node.run_replica(job, "worker", 0)
+
+    ended = run_shell(tmp_path, "fashion", "--", "no-such-program")
+
+    assert (ended.returncode, ended.stdout, ended.stderr.count(b"\n")) == (2, b"", 1)
+    assert b"cannot run the command" in ended.stderr
+
+
+def test_a_shell_on_a_terminal_has_its_size_and_leaves_it_as_it_was(
+    node: StreamingNode, job: Json, tmp_path: pathlib.Path
+) -> None:
+    node.run_replica(job, "worker", 0)
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
+    before = termios.tcgetattr(theirs)
+    command = [sys.executable, "-m", "tfdist.cli", "shell", "fashion", "--kubeconfig", str(tmp_path / "kubeconfig")]
+    environment = {key: value for key, value in os.environ.items() if key not in {"COLUMNS", "LINES"}}
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    seen = b""
+
+    def shown(text: bytes) -> bool:
+        nonlocal seen
+        seen += os.read(ours, 65536)
+        return text in seen
+
+    os.write(ours, b"stty size; echo en''d\r")
+    wait_for("the answer of the shell", lambda: shown(b"end\r"))
+    os.write(ours, b"exit\r")
+    wait_for("the end", lambda: process.poll() is not None)
+    assert b"33 101" in seen
+    assert process.returncode == 0
+    assert termios.tcgetattr(theirs) == before
+    os.close(ours)
+    os.close(theirs)
