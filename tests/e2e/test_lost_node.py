@@ -165,7 +165,10 @@ def _goes_on_uncounted(separated_gang: SeparatedGang) -> None:
     status = separated_gang.rounds.cluster.job(separated_gang.rounds.name)["status"]
     assert (status["phase"], status["restarts"]["counted"]) == ("Running", 0), separated_gang.rounds.described()
     causes = separated_gang.rounds.jobs.root_causes(separated_gang.rounds.name)
-    assert {(c["role"], c["reason"], c["counted"]) for c in causes} <= {
+    # A cause that names two replicas blames none: without processor time their processes lose each other.
+    blamed = [cause for cause in causes if "lost the connection to each other" not in cause["message"]]
+    assert not any(cause["counted"] for cause in causes), causes
+    assert {(c["role"], c["reason"], c["counted"]) for c in blamed} <= {
         ("worker", "Disruption", False),
         ("worker", "Preempted", False),
     }, causes

@@ -114,8 +114,21 @@ def test_two_members_that_report_each_other_lost_and_are_both_connected_had_no_n
     world.run(30)
     assert causes(world) == [(1, "Disruption", False)]
     failures = leader(world).history.failures
-    assert "worker-1 and worker-2 lost the connection to each other" in failures[-1].message
+    assert failures[-1].message.endswith("the network between them failed")
     assert [(f.index, f.reason) for f in failures if not f.root_cause] == [(1, "Secondary"), (2, "Secondary")]
+
+
+def test_a_member_that_loses_the_leaders_process_while_its_launcher_is_connected_to_it_has_a_network_again() -> None:
+    world = settled(3, backoff_limit=0)
+    reports(world, 0, 75, lost_peer(2))
+    world.run(3)
+    reports(world, 2, 75, lost_peer(0))
+    world.run(30)
+    assert causes(world) == [(0, "Disruption", False)]
+    message = leader(world).history.failures[-1].message
+    assert message.startswith(
+        "worker-0 and worker-2 lost the connection to each other, and their launchers are connected"
+    )
 
 
 @pytest.mark.parametrize("code", [1, 137, 139])

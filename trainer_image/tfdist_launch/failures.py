@@ -114,12 +114,19 @@ def paused_leader(member: LaunchMember, seconds: float) -> ProcessFailure:
     return _failure(member, text)
 
 
-def partitioned_peers(first: ProcessFailure, second: ProcessFailure) -> ProcessFailure:
-    """Return the failure of the network between two members that have reported the loss of each other."""
-    text = (
-        f"{first.name} and {second.name} lost the connection to each other, and both are connected to the leader: the "
-        "network between them failed"
-    )
+def partitioned_peers(first: ProcessFailure, second: ProcessFailure, leader: LaunchMember) -> ProcessFailure:
+    """Return the failure of the connection between two members that have reported the loss of each other.
+
+    Both launchers are connected to `leader`. If that is one of the two, the network between them works again.
+    """
+    text = f"{first.name} and {second.name} lost the connection to each other"
+    if _name(leader) in {first.name, second.name}:
+        text += (
+            ", and their launchers are connected: the network between them failed for a time, or one of their "
+            "processes had too little processor time"
+        )
+    else:
+        text += ", and both are connected to the leader: the network between them failed"
     return ProcessFailure(role=first.role, index=first.index, exit_code=None, message=text)
 
 

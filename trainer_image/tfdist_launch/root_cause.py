@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfdist.api.policies import FailurePolicy
-from tfdist.contract import ExitCode
+from tfdist.contract import ExitCode, LaunchMember
 from tfdist.failure_classification import DISRUPTION, STALLED, Classification, classify, root_cause
 from tfdist_launch.failures import ProcessFailure, partitioned_peers, unresponsive_process
 from tfdist_launch.reachability import SECONDARY_REASONS, Reachability
@@ -58,13 +58,13 @@ def find_root_cause(
         return RootCause(unresponsive_process(events.unresponsive.member), STALLED, failed)
     if has_member_left and code in {ExitCode.PEER_LOST, ExitCode.PREEMPTED}:
         return RootCause(None, secondary=failed)
-    if code == ExitCode.PEER_LOST and (partition := _partition(failed)):
+    if code == ExitCode.PEER_LOST and (partition := _partition(failed, slots[0].member)):
         return RootCause(partition, DISRUPTION, failed)
     return RootCause(first, classification, [failure for failure in failed if failure is not first])
 
 
-def _partition(failed: Sequence[ProcessFailure]) -> ProcessFailure | None:
-    """Return the failure of the network between two members, each of which has lost the other; None without such two.
+def _partition(failed: Sequence[ProcessFailure], leader: LaunchMember) -> ProcessFailure | None:
+    """Return the failure of the connection between two members, each of which has lost the other; None if no two have.
 
     All failures of the round are `PeerLost`. A process that crashed would have another exit code, a member whose
     launcher was lost would have left.
@@ -73,5 +73,5 @@ def _partition(failed: Sequence[ProcessFailure]) -> ProcessFailure | None:
     for failure in failed:
         for peer in sorted(failure.lost_peers & by_name.keys()):
             if (str(failure.role), failure.index) in by_name[peer].lost_peers:
-                return partitioned_peers(failure, by_name[peer])
+                return partitioned_peers(failure, by_name[peer], leader)
     return None
