@@ -217,10 +217,21 @@ def numbers(namespace: JobNamespace, job: str) -> list[float]:
 
 
 def replica(namespace: JobNamespace, index: int) -> Json:
-    """Return the running pod of a worker."""
-    pods = namespace.cluster.pods("resumed")
-    of_worker = (pod for pod in pods if pod["metadata"]["labels"]["tfdist.dev/index"] == str(index))
-    return next(pod for pod in of_worker if "deletionTimestamp" not in pod["metadata"])
+    """Return the pod of a worker when it runs."""
+
+    def running() -> Json | None:
+        pods = namespace.cluster.pods("resumed")
+        of_worker = (pod for pod in pods if pod["metadata"]["labels"]["tfdist.dev/index"] == str(index))
+        return next((pod for pod in of_worker if _runs(pod)), None)
+
+    pod = wait_for(f"a pod of worker-{index} that runs", running)
+    assert pod is not None
+    return pod
+
+
+def _runs(pod: Json) -> bool:
+    states = [container["state"] for container in pod["status"].get("containerStatuses", ())]
+    return "deletionTimestamp" not in pod["metadata"] and bool(states) and all("running" in state for state in states)
 
 
 def until_step(namespace: JobNamespace, step: int, seconds: float = 120) -> None:

@@ -43,12 +43,15 @@ def signal_program(pod: Json, signal: str) -> str:
     """Send a signal to the program that the launcher of a pod has started, its only grandchild; return when."""
     node, launcher = _node(pod), _process_1(pod)
 
-    def program() -> str:
+    def sent_at() -> str:
         warm = _children(node, launcher)
         programs = _children(node, warm[0]) if warm else []
-        return programs[0] if programs else ""
+        try:
+            return _signal(node, programs[0], signal) if programs else ""
+        except CommandError:
+            return ""  # it has exited meanwhile, and another one starts
 
-    return _signal(node, wait_for(f"a program in {pod['metadata']['name']}", program), signal)
+    return wait_for(f"a program in {pod['metadata']['name']}", sent_at)
 
 
 def _signal(node: str, process: str, signal: str) -> str:
