@@ -1,4 +1,4 @@
-"""`tfdist doctor`: what a user of a cluster is told about rights, quotas and jobs, with a real API server."""
+"""`tfdist doctor`: its checks of rights, quotas and jobs for a user of a cluster, with a real API server."""
 
 import json
 import pathlib
