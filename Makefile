@@ -85,6 +85,9 @@ generated: generate
 REPORTS := .state/reports
 # Ten minutes where nothing is cached, so `make test` begins with it and needs the result last.
 BUILD_PROGRAMS = $(CLUSTER) tools kube kwok helm versitygw fake-gcs-server
+# Empty in `make test` if they are built by then: make starts a target without a prerequisite that runs before one with it.
+PROGRAMS = programs
+LONGEST_FIRST := test-trainer test-integration test-launch test-helm
 SUITE = @mkdir -p $(REPORTS); $(PYTEST) --durations=20 --durations-min=2 --junitxml=$(REPORTS)/$(subst test-,,$@).xml
 
 .PHONY: test test-unit test-trainer test-gpu test-gpu-devices test-gpu-jobs test-launch test-integration test-helm test-smoke test-e2e test-e2e-clean test-long test-long-processes test-long-training test-long-control test-long-pods
@@ -92,7 +95,7 @@ test: ## Runs every suite that needs no container, in 12 minutes on two cores; p
 	@rm -rf $(REPORTS); status=0; \
 	  $(BUILD_PROGRAMS) > /dev/null 2>&1 & builds=$$!; trap "kill $$builds 2> /dev/null || true" EXIT; \
 	  { $(MAKE) --no-print-directory setup test-unit && echo "the other suites run two at a time and print at their end" && \
-	    $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test-trainer test-integration test-launch test-helm; } || status=$$?; \
+	    $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target PROGRAMS="$$(kill -0 $$builds 2> /dev/null && echo programs)" $(LONGEST_FIRST); } || status=$$?; \
 	  python3 tests/suite_times.py $(REPORTS); exit $$status
 test-unit: setup ## Pure code, on all cores
 	$(SUITE) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long" --numprocesses=auto
@@ -107,9 +110,9 @@ test-gpu-jobs: setup ## Part of test-gpu: a job that is killed and resumed, work
 	$(SUITE) tests/gpu/test_jobs.py tests/gpu/test_scripts.py -k GPU
 test-launch: setup ## Launchers and their child processes, as processes of this machine
 	$(SUITE) tests/launch -m "not long"
-test-integration: setup programs ## The controller against a real API server
+test-integration: setup $(PROGRAMS) ## The controller against a real API server
 	$(SUITE) tests/integration -m "not long"
-test-helm: setup programs ## The chart: values, templates, alerts, and how a real API server handles it
+test-helm: setup $(PROGRAMS) ## The chart: values, templates, alerts, and how a real API server handles it
 	$(SUITE) tests/helm -m "not long"
 test-smoke: pods ## Two jobs on real pods: one trains, is killed and evaluates, one fails; 4 minutes with a cluster and images
 	$(SUITE) tests/e2e/test_smoke.py
