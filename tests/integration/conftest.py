@@ -8,11 +8,14 @@ from contextlib import contextmanager
 import pytest
 from support import controller as controllers
 from support.api import Api
+from support.command_user import CommandUser
 from support.conformance import ConformanceCluster, ConvertedJob, conformance_cluster
 from support.control_plane import control_plane
+from support.replica_node import replica_node
 from support.schedulers import coscheduling as coscheduling_scheduler
 from support.schedulers import kueue as kueue_scheduler
 from support.schedulers import volcano as volcano_scheduler
+from support.streaming_kubelet import StreamingNode
 
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
@@ -37,6 +40,19 @@ def _namespace(api: Api) -> Iterator[str]:
 def namespace(api: Api) -> Iterator[str]:
     with _namespace(api) as name:
         yield name
+
+
+@pytest.fixture
+def user(api: Api, namespace: str, tmp_path: pathlib.Path) -> CommandUser:
+    """A user of the command with the role `edit` in the namespace."""
+    return CommandUser(api, namespace, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def node(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamingNode]:
+    """A node whose pods a user can open connections to."""
+    with replica_node(api, tmp_path_factory.mktemp("kubelet")) as node:
+        yield node
 
 
 @pytest.fixture

@@ -14,11 +14,6 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def user(api: Api, namespace: str, tmp_path: pathlib.Path) -> CommandUser:
-    return CommandUser(api, namespace, tmp_path)
-
-
-@pytest.fixture
 def started_pods(api: Api, namespace: str) -> Iterator[None]:
     with running_pods(api, namespace):
         yield

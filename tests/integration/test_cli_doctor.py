@@ -11,11 +11,6 @@ from support.polling import wait_for
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture
-def user(api: Api, namespace: str, tmp_path: pathlib.Path) -> CommandUser:
-    return CommandUser(api, namespace, tmp_path)
-
-
 @pytest.mark.usefixtures("controller")
 def test_the_doctor_finds_no_problem_for_a_user_with_the_role_edit(
     user: CommandUser, namespace: str, capsys: pytest.CaptureFixture[str]

@@ -19,11 +19,6 @@ pytestmark = pytest.mark.integration
 LAST: Json = {"step": 40, "path": "/ckpt/fashion/checkpoint-000000040"}
 
 
-@pytest.fixture
-def user(api: Api, namespace: str, tmp_path: pathlib.Path) -> CommandUser:
-    return CommandUser(api, namespace, tmp_path)
-
-
 def report(api: Api, namespace: str, **status: Any) -> None:
     """Write the status of the job as the controller does."""
     path = f"{JOBS.format(ns=namespace)}/fashion/status"

@@ -1,7 +1,6 @@
 """The commands that show jobs, as a user with the role `edit`, with a real API server and controller."""
 
 import json
-import pathlib
 
 import pytest
 import yaml
@@ -10,11 +9,6 @@ from support.command_user import CommandUser, start_pods
 from support.polling import wait_for
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def user(api: Api, namespace: str, tmp_path: pathlib.Path) -> CommandUser:
-    return CommandUser(api, namespace, tmp_path)
 
 
 def test_a_list_has_the_selected_jobs_by_name(user: CommandUser, capsys: pytest.CaptureFixture[str]) -> None:

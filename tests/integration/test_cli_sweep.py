@@ -18,11 +18,6 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def user(api: Api, namespace: str, tmp_path: pathlib.Path) -> CommandUser:
-    return CommandUser(api, namespace, tmp_path)
-
-
-@pytest.fixture
 def file(tmp_path: pathlib.Path) -> str:
     """A sweep that does not run, with a ConfigMap of its own."""
     document: Json = sweep_manifest(NAME, suspend=True) | {"metadata": {"name": NAME}}

@@ -18,21 +18,10 @@ import pytest
 from support.api import PODS, Api, Json
 from support.command_user import CommandUser
 from support.polling import wait_for
-from support.replica_node import ECHO_PORT, PAGE, replica_node
+from support.replica_node import ECHO_PORT, PAGE
 from support.streaming_kubelet import StreamingNode
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def node(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamingNode]:
-    with replica_node(api, tmp_path_factory.mktemp("kubelet")) as node:
-        yield node
-
-
-@pytest.fixture
-def user(api: Api, namespace: str, tmp_path: pathlib.Path) -> CommandUser:
-    return CommandUser(api, namespace, tmp_path)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from support.api import Json
 from support.functions import train
 from support.polling import until
 
-import tfdist
 from tfdist import AsyncClient, BatchHandle, LocalClient
 from tfdist.api.status import JobPhase
 from tfdist.client.errors import (
@@ -23,7 +22,6 @@ from tfdist.client.errors import (
 )
 
 pytestmark = pytest.mark.integration
-SDK = str(pathlib.Path(tfdist.__file__).parents[1])
 TIMEOUT = 120
 
 

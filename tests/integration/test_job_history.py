@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import pathlib
 import pty
 import signal
 import struct
@@ -21,11 +20,6 @@ from support.polling import wait_for
 pytestmark = pytest.mark.integration
 
 RESOURCES: Json = {"requests": {"cpu": "500m"}}
-
-
-@pytest.fixture
-def user(api: Api, namespace: str, tmp_path: pathlib.Path) -> CommandUser:
-    return CommandUser(api, namespace, tmp_path)
 
 
 def status(api: Api, namespace: str) -> Json:

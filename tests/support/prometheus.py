@@ -19,7 +19,7 @@ from tfdist_cluster.paths import State
 
 PROGRAMS: Final = ("promtool", "prometheus")
 _STARTS: Final = 3
-"""How often another port is tried if somebody else has taken the one that was free."""
+"""How often another port is tried if another process has taken the one that was free."""
 
 
 def program(name: str) -> pathlib.Path:

@@ -169,7 +169,7 @@ def test_a_result_is_stored_before_a_process_can_resume_from_its_checkpoint(tmp_
 
 
 def test_a_result_whose_checkpoint_was_removed_is_not_the_best(tmp_path: Path) -> None:
-    # given a best checkpoint that somebody has deleted
+    # given a best checkpoint that was deleted
     job = Job(tmp_path, keep=5)
     first = job.attempt()
     evaluate(job, first, 4, 0.2)
