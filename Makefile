@@ -87,6 +87,7 @@ REPORTS := .state/reports
 BUILD_PROGRAMS = $(CLUSTER) tools kube kwok helm versitygw fake-gcs-server
 # Empty in `make test` if they are built by then: make starts a target without a prerequisite that runs before one with it.
 PROGRAMS = programs
+# Three at a time on two cores: the tests with an API server wait more than half of their time.
 LONGEST_FIRST := test-trainer test-integration test-launch test-helm
 SUITE = @mkdir -p $(REPORTS); $(PYTEST) --durations=20 --durations-min=2 --junitxml=$(REPORTS)/$(subst test-,,$@).xml
 
@@ -94,11 +95,11 @@ SUITE = @mkdir -p $(REPORTS); $(PYTEST) --durations=20 --durations-min=2 --junit
 test: ## Runs every suite that needs no container, in 12 minutes on two cores; prints a table of their times
 	@rm -rf $(REPORTS); status=0; \
 	  $(BUILD_PROGRAMS) > /dev/null 2>&1 & builds=$$!; trap "kill $$builds 2> /dev/null || true" EXIT; \
-	  { $(MAKE) --no-print-directory setup test-unit && echo "the other suites run two at a time and print at their end" && \
-	    $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target PROGRAMS="$$(kill -0 $$builds 2> /dev/null && echo programs)" $(LONGEST_FIRST); } || status=$$?; \
+	  { $(MAKE) --no-print-directory setup test-unit && echo "the other suites run three at a time and print at their end" && \
+	    $(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=target PROGRAMS="$$(kill -0 $$builds 2> /dev/null && echo programs)" $(LONGEST_FIRST); } || status=$$?; \
 	  python3 tests/suite_times.py $(REPORTS); exit $$status
 test-unit: setup ## Pure code, on all cores
-	$(SUITE) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long" --numprocesses=auto
+	$(SUITE) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long" --numprocesses=auto --dist=worksteal
 test-trainer: setup ## TensorFlow processes of this machine
 	$(SUITE) tests/trainer tests/keras3 tests/gpu -m "not long"
 test-gpu: setup ## On a machine with NVIDIA GPUs, in two parts of some minutes (test-gpu-devices, test-gpu-jobs); skips what needs more GPUs

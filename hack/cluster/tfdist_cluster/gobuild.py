@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from tfdist_cluster import console, content, shell, source_edits, versions
 from tfdist_cluster.errors import ClusterError
@@ -19,6 +20,9 @@ from tfdist_cluster.source_edits import Edit
 
 # No DWARF: a tenth less compile time, and -w would drop it from the executable anyway. Traces keep their lines.
 BUILD_FLAGS = ("-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false")
+
+_GOGC: Final = "400"
+"""Percentage by which the compiler's heap may grow between two collections: a sixth less CPU than with Go's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,7 @@ def _install(package: str, log: Path, output: Path) -> None:
 
 
 def _go(command: list[str], log: Path, cwd: Path, extra: dict[str, str] | None = None) -> None:
-    env = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", **(extra or {})}
+    env = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOGC": _GOGC, **(extra or {})}
     shell.run(shell.bound(command), cwd=cwd, log=log, env=env)
 
 
