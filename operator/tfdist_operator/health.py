@@ -157,9 +157,10 @@ class HealthServer:
         metrics.CACHED.labels(resource="tfdistjobs").set(len(self._jobs))
         metrics.LOOP_LAG_SECONDS.set(self._lag.worst_seconds)
         metrics.JOBS.clear()
-        for phase, count in Counter(j.status.phase or JobPhase.PENDING for j in self._jobs.all()).items():
+        for phase, count in Counter(j.phase or JobPhase.PENDING for j in self._jobs.all()).items():
             metrics.JOBS.labels(phase=phase).set(count)
         now = datetime.now(UTC)
-        longest = max((starting_seconds(job.status, now) for job in self._jobs.all()), default=0.0)
+        starting = (job for job in self._jobs.all() if job.phase is JobPhase.STARTING)
+        longest = max((starting_seconds(job.status, now) for job in starting), default=0.0)
         metrics.LONGEST_START_SECONDS.set(longest)
         return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, from_json
 
 from tfdist.api.base import ApiModel
 from tfdist.api.status import ConditionType, JobCondition, JobPhase, ReplicaFailure, TFDistJobStatus
@@ -28,6 +28,14 @@ _DEADLINES: Final = frozenset(
 def read_status(stored: Mapping[str, Any]) -> TFDistJobStatus:
     """Return the stored status of a job, as `readable`."""
     return readable(TFDistJobStatus, stored)
+
+
+def read_status_json(stored: bytes) -> TFDistJobStatus:
+    """Return the stored status of a job, given as JSON, as `readable`."""
+    try:
+        return TFDistJobStatus.model_validate_json(stored, extra="ignore")
+    except ValidationError:
+        return read_status(from_json(stored))
 
 
 def readable(model: type[Model], stored: Mapping[str, Any]) -> Model:

@@ -115,7 +115,7 @@ def view_of(**values: Any) -> JobView:
     def part(kind: Any) -> Any:
         return kind(**{each.name: values.pop(each.name) for each in dataclasses.fields(kind) if each.name in values})
 
-    return JobView(part(StoredJob), part(RuntimeState), **values)
+    return JobView(stored=part(StoredJob), runtime=part(RuntimeState), **values)
 
 
 def planned(*args: Any, now: datetime = NOW, **kwargs: Any) -> Plan:

@@ -38,8 +38,8 @@ class _Job:
     def reconcile(self, now: datetime, contention: Contention) -> None:
         """Carry out the plan of the job; a deleted pod is gone at once."""
         job, pods = self.job, tuple(self.pods.values())
-        stored = StoredJob(job, (), 1, status_of(self.status), template=fingerprint(job))
-        view = JobView(stored, RuntimeState(), pods, contention=contention)
+        stored = StoredJob(job, (), 1, template=fingerprint(job))
+        view = JobView(stored, status_of(self.status), RuntimeState(), pods, contention=contention)
         todo = plan(view, now, INSTALLATION)
         self.status = todo.status or self.status
         for name in todo.deletes:

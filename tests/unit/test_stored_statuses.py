@@ -14,7 +14,7 @@ from support.factories import NOW, planned, view
 from support.statuses import STATED
 
 from tfdist.observed.gang_record import stored_record
-from tfdist.outcome import read_status
+from tfdist.outcome import read_status, read_status_json
 from tfdist.render.gang import GangName
 from tfdist.status.phase import is_terminal, phase_of
 
@@ -25,6 +25,7 @@ BOTH = "worker-0:R worker-1:R"
 @pytest.mark.parametrize("number", range(len(STORED)))
 def test_a_status_of_an_earlier_version_is_read_whole(number: int) -> None:
     assert read_status(STORED[number]).to_json() == STORED[number]
+    assert read_status_json(json.dumps(STORED[number]).encode()) == read_status(STORED[number])
 
 
 @pytest.mark.parametrize("number", range(len(STORED)))
@@ -34,15 +35,15 @@ def test_the_phase_of_an_earlier_version_is_the_one_that_follows_here(number: in
 
 def test_a_value_of_a_newer_version_costs_only_itself() -> None:
     running = {"type": "Running", "status": "True", "reason": "AllReplicasRunning"} | STATED
-    status = read_status(
-        {
-            "phase": "Hibernating",
-            "conditions": [running, running | {"type": "Hibernating"}],
-            "gangs": {"training": {"attempt": 3, "counted": 2, "avoided": 5, "mood": "good"}},
-            "progress": {"step": 5, "percent": 250, "metrics": {"loss": 0.5}},
-            "replicas": {"worker": {"desired": 2}},
-        }
-    )
+    newer = {
+        "phase": "Hibernating",
+        "conditions": [running, running | {"type": "Hibernating"}],
+        "gangs": {"training": {"attempt": 3, "counted": 2, "avoided": 5, "mood": "good"}},
+        "progress": {"step": 5, "percent": 250, "metrics": {"loss": 0.5}},
+        "replicas": {"worker": {"desired": 2}},
+    }
+    status = read_status(newer)
+    assert read_status_json(json.dumps(newer).encode()) == status
     record = stored_record(status, GangName.TRAINING)
     assert record is not None
     assert (record.attempt, record.counted, record.excluded_nodes) == (3, 2, ())

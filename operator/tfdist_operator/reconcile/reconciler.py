@@ -93,6 +93,7 @@ class Reconciler:
         state.observed_since = state.observed_since or rfc3339(self._deps.now())
         return JobView(
             stored=job,
+            status=job.status,
             runtime=state,
             pods=self._deps.pods.of_job(job.key, job.uid),
             throttled_seconds=self._rate.throttled_seconds(state.status_written_at, self._deps.clock()),

@@ -65,7 +65,7 @@ class StatusWriter:
             if desired == sent:
                 continue
             try:
-                response = await self._deps.resources.patch_status(job, desired)
+                response = await self._deps.resources.patch_status(job, cached, desired)
             except Rejected as error:
                 if not (isinstance(error, Invalid) or error.code == _TOO_LARGE):
                     raise

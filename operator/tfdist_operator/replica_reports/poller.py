@@ -8,13 +8,14 @@ import contextlib
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Final
 
 from tfdist.api.status import ConditionType, JobPhase, TFDistJobStatus
 from tfdist.api.v1 import TFDistJob
+from tfdist.contract import Role
 from tfdist.contract_reports import ProgressReport
 from tfdist.observed.cadence import with_report
 from tfdist.observed.gang_record import stored_record
@@ -44,7 +45,15 @@ SILENT_SECONDS: Final = 15.0
 
 _SLICE_SECONDS: Final = 0.25
 
+_WITHOUT_LEADER: Final = frozenset(
+    {JobPhase.PENDING, JobPhase.QUEUED, JobPhase.STARTING, JobPhase.SUSPENDED, JobPhase.SUCCEEDED, JobPhase.FAILED}
+)
+"""Phases whose status is not read: thousands of jobs may be queued or have finished."""
+
 _Poll = Callable[[CachedJob, str], Awaitable[None]]
+_Replica = tuple[CachedJob, str]
+"""A replica to poll: its job and its address."""
+_GangOf = Callable[[TFDistJob, TFDistJobStatus], Gang | None]
 
 
 class ReportPoller:
@@ -78,24 +87,23 @@ class ReportPoller:
         """Poll until cancelled."""
         try:
             for number in itertools.count():
-                keys = {job.key for job, _ in self._coordinators()}
-                self._rate.jobs = len(keys)
-                self._remove_metrics(self._measured - keys)
-                await self._round(number % EVALUATOR_EVERY == 0, self._rate.poll_interval_seconds())
+                leaders = list(self._leaders())
+                self._rate.jobs = len(leaders)
+                self._remove_metrics(self._measured - {job.key for job, _ in leaders})
+                evaluators = self._evaluators() if number % EVALUATOR_EVERY == 0 else ()
+                await self._round(leaders, evaluators, self._rate.poll_interval_seconds())
         finally:
             for task in self._in_flight.values():
                 task.cancel()
 
     async def poll_once(self, *, evaluators: bool) -> None:
         """Poll each leader once, with `evaluators` also each evaluator; return when every poll has ended."""
-        await self._round(evaluators, 0.0)
+        await self._round(self._leaders(), self._evaluators() if evaluators else (), 0.0)
         await asyncio.gather(*self._in_flight.values())
 
-    async def _round(self, evaluators: bool, seconds: float) -> None:
-        """Start a poll of each job, evenly spread over `seconds`; jobs with a poll in flight are skipped."""
-        polls = [(job, ip, False) for job, ip in self._coordinators()]
-        if evaluators:
-            polls += [(job, ip, True) for job, ip in self._evaluators()]
+    async def _round(self, leaders: Iterable[_Replica], evaluators: Iterable[_Replica], seconds: float) -> None:
+        """Start a poll of each replica, evenly spread over `seconds`; replicas with a poll in flight are skipped."""
+        polls = [(job, ip, False) for job, ip in leaders] + [(job, ip, True) for job, ip in evaluators]
         slices = max(1, round(seconds / _SLICE_SECONDS))
         for number in range(slices):
             for job, ip, is_evaluator in polls[number::slices]:
@@ -110,23 +118,20 @@ class ReportPoller:
             task = self._in_flight[name] = asyncio.create_task(_poll_safely(poll, job, ip))
             task.add_done_callback(lambda _: self._in_flight.pop(name, None))
 
-    def _coordinators(self) -> Iterator[tuple[CachedJob, str]]:
+    def _leaders(self) -> Iterator[_Replica]:
         """Yield each running job and the address of its leader."""
         for job in self._jobs.all():
-            gang_of = _polled_gang(job.status) if job.job is not None else None
-            ip = self._leader_of(job, gang_of) if gang_of else ""
-            if ip:
+            if job.phase not in _WITHOUT_LEADER and (ip := self._leader_of(job, _polled_gang)):
                 yield job, ip
 
-    def _evaluators(self) -> Iterator[tuple[CachedJob, str]]:
+    def _evaluators(self) -> Iterator[_Replica]:
         """Yield each job with a running evaluator, and the evaluator's address."""
         for job in self._jobs.all():
-            if job.job is not None and not is_terminal(job.status):
-                ip = self._leader_of(job, evaluator_gang)
-                if ip:
-                    yield job, ip
+            has_evaluator = job.job is not None and job.job.spec.replicas(Role.EVALUATOR) > 0
+            if has_evaluator and (ip := self._leader_of(job, _evaluator_gang)):
+                yield job, ip
 
-    def _leader_of(self, job: CachedJob, gang_of: Callable[[TFDistJob], Gang | None]) -> str:
+    def _leader_of(self, job: CachedJob, gang_of: _GangOf) -> str:
         """Return the address of a gang's leader; "" if it does not run."""
         try:
             return self._running_leader(job, gang_of)
@@ -134,9 +139,10 @@ class ReportPoller:
             log.exception("a job is not polled, by a bug of the controller", extra={"job": "/".join(job.key)})
             return ""
 
-    def _running_leader(self, job: CachedJob, gang_of: Callable[[TFDistJob], Gang | None]) -> str:
-        gang = gang_of(job.job) if job.job is not None else None
-        record = stored_record(job.status, gang.name) if gang is not None else None
+    def _running_leader(self, job: CachedJob, gang_of: _GangOf) -> str:
+        status = job.status
+        gang = gang_of(job.job, status) if job.job is not None else None
+        record = stored_record(status, gang.name) if gang is not None else None
         if gang is None or record is None:
             return ""
         leader = gang_state(gang, record, self._pods.of_job(job.key, job.uid)).leader
@@ -212,11 +218,16 @@ async def _poll_safely(poll: _Poll, job: CachedJob, ip: str) -> None:
         log.exception("a poll failed by a bug of the controller", extra={"job": "/".join(job.key), "ip": ip})
 
 
-def _polled_gang(status: TFDistJobStatus) -> Callable[[TFDistJob], Gang | None] | None:
-    """Return the function that selects the polled gang of a job, training or evaluation; None for neither."""
+def _polled_gang(job: TFDistJob, status: TFDistJobStatus) -> Gang | None:
+    """Return the gang of a job that runs, training or evaluation; None for neither."""
     if is_true(status, ConditionType.RUNNING):
-        return training_gang
-    return evaluation_gang if status.phase is JobPhase.EVALUATING else None
+        return training_gang(job)
+    return evaluation_gang(job) if status.phase is JobPhase.EVALUATING else None
+
+
+def _evaluator_gang(job: TFDistJob, status: TFDistJobStatus) -> Gang | None:
+    """Return the evaluator of a job that has not finished."""
+    return None if is_terminal(status) else evaluator_gang(job)
 
 
 def _is_urgent(state: JobRuntimeState, content: ProgressReport) -> bool:

@@ -72,7 +72,7 @@ class ResourceClient:
         self._client = client
         self._instance = instance
 
-    async def patch_status(self, job: CachedJob, status: Json) -> Json:
+    async def patch_status(self, job: CachedJob, stored: Json, status: Json) -> Json:
         """Store the status if the job has not changed since it was read; return the job as stored.
 
         Raises:
@@ -82,7 +82,7 @@ class ResourceClient:
         ns, name = job.key
         body = {
             "metadata": {"resourceVersion": str(job.resource_version), "uid": job.uid},
-            "status": merge_patch(job.status.to_json(), status),
+            "status": merge_patch(stored, status),
         }
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{ns}/{PLURAL}/{name}/status"
         with _job_gone():

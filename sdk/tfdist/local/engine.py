@@ -56,7 +56,8 @@ class Engine:
         self._pods = Pods(local, processes, directory)
         self._installation = Installation(BUNDLED, settle_seconds=_SETTLE_SECONDS)
         job = local.job
-        self._stored = StoredJob(job, (), 1, TFDistJobStatus(), name=job.metadata.name, template=fingerprint(job))
+        self._stored = StoredJob(job, (), 1, name=job.metadata.name, template=fingerprint(job))
+        self._status = TFDistJobStatus()
         self._runtime = RuntimeState(observed_since=rfc3339(datetime.now(UTC)))
         self._grace_seconds = max(replica.grace_seconds for replica in local.replicas.values())
         self._tails: dict[str, Tail] = {}
@@ -70,7 +71,7 @@ class Engine:
     @property
     def status(self) -> TFDistJobStatus:
         """The job's status."""
-        return self._stored.status
+        return self._status
 
     def run(self) -> None:
         """Run the job until it has succeeded, failed or been suspended, and no replica runs."""
@@ -90,12 +91,12 @@ class Engine:
     def _turn(self) -> None:
         """Plan, and execute the plan; after a change the next turn follows at once, as after an event of a watch."""
         now = datetime.now(UTC)
-        view = JobView(self._stored, self._runtime, self._pods.summaries(), log_of=self._log_of)
+        view = JobView(self._stored, self._status, self._runtime, self._pods.summaries(), log_of=self._log_of)
         next_plan = plan(view, now, self._installation)
         self._runtime.completed, self._runtime.failure_seen_at = next_plan.completed, next_plan.failure_seen_at
         has_changed = self._pods.remove_ended()
         if next_plan.status is not None:
-            self._stored = replace(self._stored, status=read_status(next_plan.status))
+            self._status = read_status(next_plan.status)
             self._directory.write_status(next_plan.status)
         for event in next_plan.events:
             self._report(event)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from tfdist.api.gang_system import GangSystem
 from tfdist.api.status import TFDistJobStatus
@@ -90,13 +89,14 @@ def kubectl_logs(namespace: str, pod: PodSummary) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job as the API server stores it. `job` is None exactly when `problems` has the field errors."""
+    """The specification of a job, as the API server stores it, and what was derived from it.
+
+    `job` is None exactly when `problems` has the field errors.
+    """
 
     job: TFDistJob | None
     problems: tuple[FieldError, ...]
     generation: int
-    status: TFDistJobStatus
-    """The stored status."""
     name: str = ""
     """Name of the job, also of an invalid one."""
     warnings: tuple[FieldError, ...] = ()
@@ -152,6 +152,8 @@ class JobView:
     """The observed state of one job at one time. `pods` has every pod with the job's UID in its labels."""
 
     stored: StoredJob
+    status: TFDistJobStatus
+    """The stored status."""
     runtime: RuntimeState
     pods: tuple[PodSummary, ...]
     throttled_seconds: float = 0.0
@@ -184,11 +186,6 @@ class JobView:
         """Generation of the specification."""
         return self.stored.generation
 
-    @property
-    def status(self) -> TFDistJobStatus:
-        """The stored status."""
-        return self.stored.status
-
-    def with_stored(self, **changes: Any) -> "JobView":
-        """Return the view with other values of some fields of `stored`."""
-        return replace(self, stored=replace(self.stored, **changes))
+    def with_job(self, job: TFDistJob | None) -> "JobView":
+        """Return the view with another specification."""
+        return replace(self, stored=replace(self.stored, job=job))

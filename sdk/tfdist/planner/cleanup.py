@@ -1,5 +1,6 @@
 """Cleans up a finished job: pods, Service and NetworkPolicy by cleanPodPolicy, TensorBoard, and the job by its TTL."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from tfdist.api.status import ConditionType, TFDistJobStatus
@@ -26,9 +27,9 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
     Two parts of its status can change: `replicas`, until all pods have ended, and the message of the terminal
     condition, after a change of the specification.
     """
-    view = view if view.job else view.with_stored(job=view.stored.partial)
+    view = view if view.job else view.with_job(view.stored.partial)
     changed_status, change_events = report_unused_change(view, rfc3339(now))
-    view = view.with_stored(status=changed_status or view.status)
+    view = replace(view, status=changed_status or view.status)
     age = (now - _ended_at(view)).total_seconds()
     ttl = view.job.spec.run_policy.ttl_seconds_after_finished if view.job else None
     if ttl is not None and age >= ttl:

@@ -39,7 +39,7 @@ def context_of_invalid_job(view: JobView, now: datetime, installation: Installat
         limits = {name: getattr(view.stored.partial.spec, name) for name in _AT_ONCE}
         job = job.model_copy(update={"spec": job.spec.model_copy(update=limits)})
         revision = SpecRevision(job, newest.generation, newest.template)
-    return PlanContext(view.with_stored(job=job), job, now, installation, revision)
+    return PlanContext(view.with_job(job), job, now, installation, revision)
 
 
 def stays_suspended(context: PlanContext) -> bool:
