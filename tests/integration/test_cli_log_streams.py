@@ -139,6 +139,7 @@ def test_a_process_whose_connections_end_while_it_is_stopped_shows_each_line_onc
     assert all(cluster.kubelet.log(pod).streams > 1 for pod in pods)
 
 
+@pytest.mark.long
 def test_each_line_of_64_replicas_is_shown_once_in_its_order(cluster: Cluster, connection: Proxy) -> None:
     """Given 64 replicas that write at once, and streams that are cut; then each line has its prefix and comes once."""
     cluster.submit(workers=REPLICAS)

@@ -15,7 +15,7 @@ from support.trainers import report
 
 from tfdist_demo.helm import CHART
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 QUERIES: Final = {
     f"{path.stem}: {panel['title']}: {target['refId']}": target["expr"]

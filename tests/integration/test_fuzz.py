@@ -4,9 +4,10 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from support import controller as controllers
 from support.api import JOBS, Api, Json
+from support.factories import TRAINING
 from support.polling import wait_for
 from support.strategies import job, specs, spoiled_specs
 
@@ -18,6 +19,7 @@ from tfdist.validation import FieldError, ValidationFailed, parse
 pytestmark = pytest.mark.integration
 
 FUZZ = settings(max_examples=300, suppress_health_check=list(HealthCheck))
+ONE_WORKER_BY_DEFAULT: Json = {"training": TRAINING, "scheduling": {"minAvailable": 1}}
 BATCH = 60
 FEW = 2
 
@@ -49,6 +51,8 @@ def rejection(api: Api, manifest: Json, **query: str) -> str:
 def test_what_the_validator_accepts_the_api_server_accepts(api: Api, shared: str) -> None:
     @FUZZ
     @given(specs() | spoiled_specs())
+    @example(ONE_WORKER_BY_DEFAULT)
+    @example(ONE_WORKER_BY_DEFAULT | {"chief": {"replicas": 0}})
     def agree(spec: Json) -> None:
         manifest = job("fuzz", shared, spec)
         if not problems(manifest):

@@ -34,6 +34,8 @@ class Case:
     """Devices that the node's driver for resource claims offers."""
 
 
+QUICK: Final = {"gpu", "gpu-resource-claim"}
+"""Cases that are no variant of another."""
 OWN: Final = {"example.com/pool": "gpu"}
 P4D: Final = {"node.kubernetes.io/instance-type": "p4d.24xlarge"}
 CASES: Final = (
@@ -75,7 +77,10 @@ def _device_class(api: Api) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_device_class")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=() if case.name in QUICK else pytest.mark.long, id=case.name) for case in CASES],
+)
 def test_the_replicas_wait_for_the_devices_and_run_when_each_has_its_own(case: Case, api: Api, namespace: str) -> None:
     claims = {"requests": [{"name": "gpus", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 2}}]}
     template = {"metadata": {"name": "two-gpus"}, "spec": {"spec": {"devices": claims}}}

@@ -96,6 +96,7 @@ def test_a_standby_is_ready_and_leaves_all_to_the_leader(api: Api, namespace: st
     assert standby.requests_made() == {}
 
 
+@pytest.mark.long
 def test_a_killed_leader_is_replaced_and_its_work_completed(api: Api, namespace: str, replicas: Replicas) -> None:
     leader, standby = replicas.pair()
     new_job(api, namespace, "before", workers=20)

@@ -59,7 +59,8 @@ def lease(api: Api) -> Json:
     return {name: spec.get(name) for name in ("holderIdentity", "leaseTransitions")}
 
 
-@pytest.mark.parametrize("polls", [3, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("polls", [3, 30])
 def test_streams_of_many_jobs_cost_no_lease_and_delay_no_job_of_another_tenant(
     api: Api, namespace: str, tmp_path: pathlib.Path, polls: int
 ) -> None:

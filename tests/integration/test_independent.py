@@ -25,6 +25,7 @@ def await_running(api: Api, namespace: str, pod: str) -> Json:
     return pods
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("controller")
 def test_one_of_two_replicas_fails_and_comes_back_while_the_other_stays_until_the_chief_has_succeeded(
     api: Api, namespace: str

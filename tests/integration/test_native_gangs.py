@@ -72,12 +72,14 @@ def test_a_deleted_pod_group_is_created_again(api: Api, namespace: str) -> None:
     wait_for("another PodGroup", created_again)
 
 
+@pytest.mark.long
 def test_a_restarted_gang_has_a_pod_group_of_its_own(api: Api, namespace: str) -> None:
     with node_with_places(api, gangs.SIZE):
         gangs.submit(api, namespace, "gang-0", {"gang": "Native"})
         gangs.restart_in_next_group(api, namespace, GROUPS, GangSystem.NATIVE)
 
 
+@pytest.mark.long
 def test_a_gang_that_a_more_urgent_one_preempts_waits_as_a_whole_and_starts_again_uncounted(
     api: Api, namespace: str, urgent: str
 ) -> None:

@@ -44,6 +44,7 @@ def test_it_belongs_to_the_job_and_goes_with_the_field(api: Api, namespace: str)
     assert "tensorBoard" not in api.job(namespace, "shown")["status"]
 
 
+@pytest.mark.long
 def test_a_rejected_one_is_reported_and_the_job_runs(api: Api, namespace: str) -> None:
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"count/deployments.apps": "0"}}}
     path = f"/api/v1/namespaces/{namespace}/resourcequotas"

@@ -27,8 +27,8 @@ def program(name: str) -> pathlib.Path:
     path = shutil.which(name)
     if path:
         return pathlib.Path(path)
-    folder = State.from_environment().folder("prometheus")
-    with lock.exclusive(folder / "lock"):
+    folder = State.from_environment().cached("prometheus")
+    with lock.exclusive(folder / ".prometheus.lock"):
         if not (folder / name).exists():
             _fetch(folder)
     return folder / name

@@ -228,7 +228,9 @@ _NETWORK: Final = (
 _SCHEDULING: Final = (
     CrossFieldRule(
         "!has(self.scheduling.minAvailable) || self.scheduling.minAvailable <= "
-        + " + ".join(f"(has({role}) ? {role}.replicas : 0)" for role in _ROLE_FIELDS[:3]),
+        "(has(self.chief) ? self.chief.replicas : 0)"
+        " + (has(self.worker) ? self.worker.replicas : has(self.chief) && self.chief.replicas > 0 ? 0 : 1)"
+        " + (has(self.ps) ? self.ps.replicas : 0)",
         "minAvailable exceeds the number of replicas of chief, worker and ps; reduce it, or remove it for all of them",
         ".scheduling.minAvailable",
         lambda self: (
