@@ -87,8 +87,6 @@ REPORTS := .state/reports
 BUILD_PROGRAMS = $(CLUSTER) tools kube kwok helm versitygw fake-gcs-server
 # Empty in `make test` if they are built by then: make starts a target without a prerequisite that runs before one with it.
 PROGRAMS = programs
-# A suite of processes leaves half of two cores idle, since each test waits for them: two files at a time.
-TWO_FILES = --numprocesses=2 --dist=loadfile
 LONGEST_FIRST := test-trainer test-integration test-launch test-helm
 SUITE = @mkdir -p $(REPORTS); $(PYTEST) --durations=20 --durations-min=2 --junitxml=$(REPORTS)/$(subst test-,,$@).xml
 
@@ -102,7 +100,7 @@ test: ## Runs every suite that needs no container, in 12 minutes on two cores; p
 test-unit: setup ## Pure code, on all cores
 	$(SUITE) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long" --numprocesses=auto --dist=worksteal
 test-trainer: setup ## TensorFlow processes of this machine
-	$(SUITE) tests/trainer tests/keras3 tests/gpu -m "not long" $(TWO_FILES)
+	$(SUITE) tests/trainer tests/keras3 tests/gpu -m "not long"
 test-gpu: setup ## On a machine with NVIDIA GPUs, in two parts of some minutes (test-gpu-devices, test-gpu-jobs); skips what needs more GPUs
 	@status=0; $(MAKE) --no-print-directory test-gpu-devices || status=$$?; \
 	  $(MAKE) --no-print-directory test-gpu-jobs || status=$$?; exit $$status
@@ -111,9 +109,9 @@ test-gpu-devices: setup ## Part of test-gpu: settings of devices, memory, precis
 test-gpu-jobs: setup ## Part of test-gpu: a job that is killed and resumed, workers and scripts that share a GPU
 	$(SUITE) tests/gpu/test_jobs.py tests/gpu/test_scripts.py -k GPU
 test-launch: setup ## Launchers and their child processes, as processes of this machine
-	$(SUITE) tests/launch -m "not long" $(TWO_FILES)
-test-integration: setup $(PROGRAMS) ## The controller against a real API server
-	$(SUITE) tests/integration -m "not long" $(TWO_FILES)
+	$(SUITE) tests/launch -m "not long"
+test-integration: setup $(PROGRAMS) ## The controller against a real API server; two files at a time, since its tests wait more than they compute
+	$(SUITE) tests/integration -m "not long" --numprocesses=2 --dist=loadfile
 test-helm: setup $(PROGRAMS) ## The chart: values, templates, alerts, and how a real API server handles it
 	$(SUITE) tests/helm -m "not long"
 test-smoke: pods ## Two jobs on real pods: one trains, is killed and evaluates, one fails; 4 minutes with a cluster and images

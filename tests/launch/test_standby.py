@@ -119,6 +119,7 @@ def test_members_with_different_standby_settings_restart_together_cold(
     assert "standby=True" not in training.output()
 
 
+@pytest.mark.long
 def test_a_script_has_no_standby_process(tmp_path: Path, launch: "Launch") -> None:
     script = f"""
 from tfdist.contract import Phase, Role

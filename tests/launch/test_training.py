@@ -40,6 +40,7 @@ def test_training_continues_after_each_kill_and_uses_every_example_once(training
     assert (record.writer.attempt, record.writer.round) == (0, 2)
 
 
+@pytest.mark.long
 def test_a_terminating_pod_has_the_whole_gang_save_and_wait_for_its_replacement(training: Launchers) -> None:
     trains(training, 0, beyond=20)
     training.processes[1].terminate()

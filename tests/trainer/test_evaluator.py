@@ -199,6 +199,7 @@ def evaluates(directory: Path, **evaluation: Any) -> dict[str, Any]:
     return {"task": "Evaluate", "role": "evaluator", "checkpoint": checkpoint, "evaluation": judged}
 
 
+@pytest.mark.long
 def test_with_two_workers_killed_twice_it_evaluates_all_and_stops_training_early(
     launch: "Launch", config: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:

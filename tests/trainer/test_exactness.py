@@ -172,6 +172,7 @@ def check_export(folder: Path, name: str, config: dict[str, Any], checkpoints: P
         exported.check(folder, program, Path(final.path), columns)
 
 
+@pytest.mark.long
 def test_a_bad_record_is_reported_by_its_worker_or_skipped_and_counted(launch: "Launch", tmp_path: Path) -> None:
     from tfdist_trainer.data import tfrecord
 

@@ -37,6 +37,7 @@ def run(folder: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.long
 def test_a_script_trains_on_two_workers(tmp_path: Path) -> None:
     # given
     (tmp_path / "My train.py").write_text(SCRIPT)
@@ -83,4 +84,5 @@ def test_an_exception_of_the_script_ends_the_run_at_once_with_its_message(tmp_pa
     code, output = run(tmp_path, "train.py", "--workers", "2")
     assert code == 1
     assert "ValueError: no such column: price" in output
-    assert output.count("Traceback") == 2, output  # of each worker once
+    tracebacks = [output.count(f"worker-{index} | Traceback") for index in range(2)]  # one may stop the other
+    assert max(tracebacks) == 1, output

@@ -91,6 +91,7 @@ def test_two_workers_with_uneven_shards_train_as_one_process_does(
     }
 
 
+@pytest.mark.long
 def test_a_gang_killed_and_started_again_resumes_where_its_checkpoint_was(
     launch: "Launch", config: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -118,6 +118,7 @@ def test_the_last_checkpoint_has_moving_averages_as_weights(
     assert weights != averages, "training goes on with the weights themselves"
 
 
+@pytest.mark.long
 def test_a_model_that_is_not_built_is_trained_evaluated_and_exported(launch: "Launch", tmp_path: Path) -> None:
     export = {"directory": str(tmp_path / "export"), "formats": ["Keras"], "which": ["Final"]}
     given = job("Unbuilt", tmp_path / "ckpt", {"epochs": 30}, export=export)

@@ -202,6 +202,7 @@ def test_a_compilation_in_the_midst_of_training_is_reported_as_such_and_steps_go
     wait_for("a decision", lambda: " xla keeps=" in replica.output(), context=replica.output)
 
 
+@pytest.mark.long
 @pytest.mark.trainer
 def test_float16_trains_on_two_workers_and_goes_on_with_one(
     launch: "Launch", config: dict[str, Any], tmp_path: Path

@@ -76,6 +76,7 @@ def test_the_worker_that_computes_longest_is_named_with_its_times(launch: "Launc
     check_named(gang, tmp_path)
 
 
+@pytest.mark.long
 def test_the_worker_of_a_script_that_computes_longest_is_named_with_its_times(launch: "Launch", tmp_path: Path) -> None:
     """Given three workers with `fit`, of which one takes four times as long; then the leader names it."""
     gang = scripts(launch, tmp_path, in_hurry(0.05, 0.2, 0.05))
@@ -103,6 +104,7 @@ def check_named(gang: "Replicas", folder: Path) -> None:
     assert b"worker-1: " in written(folder / "train")
 
 
+@pytest.mark.long
 def test_the_worker_whose_closures_take_longest_is_named_with_its_times(launch_roles: "Launch", tmp_path: Path) -> None:
     """Given parameter servers, and three workers of which one reads four times as long; then the chief names it."""
     for worker in range(WORKERS):

@@ -52,6 +52,7 @@ def test_mirrored_over_two_devices_trains_as_one_device_does(
     assert two.termination().metrics == pytest.approx(one.termination().metrics, rel=1e-5)
 
 
+@pytest.mark.long
 def test_an_asynchronous_gang_survives_a_killed_worker_and_ends_everywhere(
     launch_roles: "Launch", launch: "Launch", config: dict[str, Any], tmp_path: Path
 ) -> None:
