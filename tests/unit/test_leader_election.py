@@ -193,6 +193,25 @@ async def test_a_released_lease_is_acquired_at_the_next_attempt(world: World) ->
     assert world.stored.transitions == 1
 
 
+async def test_a_lease_is_released_although_the_answer_to_its_last_renewal_was_lost(world: World) -> None:
+    a = world.replica("a")
+    await a.acquire()
+    assert world.stored is not None
+    world.version += 1
+    world.stored = replace(world.stored, version=str(world.version))  # the end of the process cancelled its renewal
+    await a.release()
+    assert world.stored.holder == ""
+
+
+async def test_a_lease_that_another_replica_has_taken_is_not_released(world: World) -> None:
+    a = world.replica("a")
+    await a.acquire()
+    world.version += 1
+    world.stored = LeaderElectionRecord("b", LEASE_SECONDS, "", "", 1, str(world.version))
+    await a.release()
+    assert world.stored.holder == "b"
+
+
 async def test_a_standby_releases_nothing(world: World) -> None:
     a, b = world.replica("a"), world.replica("b")
     await a.acquire()

@@ -29,6 +29,9 @@ RETRY_SECONDS: Final = 2.0
 """Between two renewals of the leader, and between two reads of a standby. One request of 0.5 ms in 2 s takes 0.025 % of
 a core; it allows five attempts before the deadline, and a standby reads a released Lease within 2 s."""
 
+_RELEASES: Final = 3
+"""Attempts: the last renewal may be stored while the Lease is read."""
+
 
 class LeadershipLost(Exception):  # noqa: N818  an event of the cluster, not an error of the program
     """This replica is no longer the leader."""
@@ -103,14 +106,36 @@ class LeaderElector:
     async def release(self) -> None:
         """Stop leading and release a held Lease, so that a standby need not wait for its expiry."""
         was_leader, self._until = self.is_leader(), float("-inf")
-        if self._seen is None or not was_leader:
+        if not was_leader:
+            return
+        error: ApiError | None = None
+        for _ in range(_RELEASES):
+            try:
+                await self._release_observed()
+            except Conflict as conflict:
+                error, self._stale = conflict, True
+            except ApiError as failed:
+                error = failed
+                break
+            else:
+                return
+        log.warning("lease was not released; it runs out by itself", extra={"error": str(error)})
+
+    async def _release_observed(self) -> None:
+        """Release the Lease if this replica holds it.
+
+        Raises:
+            Conflict: it was written since; by a renewal of this replica, if that was interrupted.
+            ApiError: the request failed.
+        """
+        if self._stale:
+            self._observe(await self._lock.read())
+        if self._seen is None or self._seen.holder != self._identity:
             return
         now = self._timestamp()
-        given_up = replace(self._seen, holder="", duration_seconds=1, acquired_at=now, renewed_at=now)
-        try:
-            self._observe(await self._lock.write(given_up))
-        except ApiError as error:
-            log.warning("lease was not released; it runs out by itself", extra={"error": str(error)})
+        self._observe(
+            await self._lock.write(replace(self._seen, holder="", duration_seconds=1, acquired_at=now, renewed_at=now))
+        )
 
     async def _attempt(self) -> bool:
         """Acquire or renew the Lease; return whether this replica holds it."""
