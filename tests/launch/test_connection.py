@@ -84,3 +84,29 @@ def test_a_member_that_waits_for_its_leader_logs_the_addresses_tried(
         assert f"member 0 at leader.job.team.svc:{port} for 0 s: 127.0.0.1: Connection refused" in logged
 
     asyncio.run(asyncio.wait_for(wait(), 60))
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_member_that_is_stopped_in_the_moment_of_its_connection_stops(
+    turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cancellation comes after so many turns of the event loop: before, while or after the connection opens."""
+
+    async def test() -> None:
+        opens, opened = asyncio.Event(), asyncio.Event()
+
+        async def open_connection(*_: object, **__: object) -> None:
+            opens.set()
+            await opened.wait()
+
+        monkeypatch.setattr(asyncio, "open_connection", open_connection)
+        task = asyncio.create_task(connection._open_connection("127.0.0.1", 1))
+        await opens.wait()
+        opened.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if task.cancel():
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(test())

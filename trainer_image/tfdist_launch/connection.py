@@ -47,7 +47,8 @@ async def receive_messages(lines: LineReader, on_message: OnMessage) -> bool:
     """Pass on every message until the connection is lost; return whether its lease has expired."""
     while True:
         try:
-            line = await asyncio.wait_for(lines.next(MAX_MESSAGE_BYTES), LEASE_SECONDS)
+            async with asyncio.timeout(LEASE_SECONDS):
+                line = await lines.next(MAX_MESSAGE_BYTES)
         except TimeoutError:
             return True
         except (OSError, EOFError, ValueError):
@@ -110,7 +111,8 @@ class LeaderServer:
     async def wait_until_empty(self, timeout_seconds: float) -> None:
         """Return when all connections are closed, at the latest after the timeout."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._empty.wait(), timeout_seconds)
+            async with asyncio.timeout(timeout_seconds):
+                await self._empty.wait()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link, lines = next(self._numbers), LineReader(reader)
@@ -224,7 +226,8 @@ class LeaderClient:
         if self._writer is not None:
             self._writer.close()
             with contextlib.suppress(OSError, TimeoutError):
-                await asyncio.wait_for(self._writer.wait_closed(), FLUSH_TIMEOUT_SECONDS)
+                async with asyncio.timeout(FLUSH_TIMEOUT_SECONDS):
+                    await self._writer.wait_closed()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         loop = asyncio.get_running_loop()
@@ -247,16 +250,17 @@ async def _open_connection(host: str, port: int) -> tuple[asyncio.StreamReader, 
     Raises:
         OSError: none accepts one, or the host has no address; the text names the addresses that were tried.
     """
-    resolving = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     try:
-        entries = await asyncio.wait_for(resolving, RESOLVE_TIMEOUT_SECONDS)
+        async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
+            entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except TimeoutError:
         raise OSError(f"the name server does not answer within {RESOLVE_TIMEOUT_SECONDS:.0f} s") from None
     errors = []
     for address in dict.fromkeys(str(entry[4][0]) for entry in entries):
         try:
-            opening = asyncio.open_connection(address, port, limit=MAX_HANDSHAKE_BYTES)
-            return await asyncio.wait_for(opening, CONNECT_TIMEOUT_SECONDS)
+            # not `wait_for`: in Python 3.11 it ignores a cancellation when the connection opens at the same moment
+            async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+                return await asyncio.open_connection(address, port, limit=MAX_HANDSHAKE_BYTES)
         except TimeoutError:
             errors.append(f"{address} does not answer")
         except OSError as error:

@@ -188,7 +188,8 @@ class Launcher:
         self._failures_reported.clear()
         if succeeded:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._failures_reported.wait(), FINAL_REPORT_SECONDS)
+                async with asyncio.timeout(FINAL_REPORT_SECONDS):
+                    await self._failures_reported.wait()
 
     def _are_failures_reported(self, failures: Sequence[RoundFailure]) -> bool:
         """Return whether every failure was in a served report; true also without a report port."""

@@ -74,7 +74,8 @@ class WorkQueue(Generic[K]):
                 return key
             self._wake.clear()
             try:
-                await asyncio.wait_for(self._wake.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._wake.wait()
             except TimeoutError:
                 continue
 
