@@ -110,8 +110,8 @@ test-gpu-jobs: setup ## Part of test-gpu: a job that is killed and resumed, work
 	$(SUITE) tests/gpu/test_jobs.py tests/gpu/test_scripts.py -k GPU
 test-launch: setup ## Launchers and their child processes, as processes of this machine
 	$(SUITE) tests/launch -m "not long"
-test-integration: setup $(PROGRAMS) ## The controller against a real API server; two files at a time, since its tests wait more than they compute
-	$(SUITE) tests/integration -m "not long" --numprocesses=2 --dist=loadfile
+test-integration: setup $(PROGRAMS) ## The controller against a real API server
+	$(SUITE) tests/integration -m "not long"
 test-helm: setup $(PROGRAMS) ## The chart: values, templates, alerts, and how a real API server handles it
 	$(SUITE) tests/helm -m "not long"
 test-smoke: pods ## Two jobs on real pods: one trains, is killed and evaluates, one fails; 4 minutes with a cluster and images

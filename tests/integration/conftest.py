@@ -1,6 +1,5 @@
 """A real control plane (API server, etcd, controller manager, scheduler, fake nodes) and a controller for each test."""
 
-import os
 import pathlib
 import uuid
 from collections.abc import Iterator
@@ -17,11 +16,6 @@ from support.schedulers import coscheduling as coscheduling_scheduler
 from support.schedulers import kueue as kueue_scheduler
 from support.schedulers import volcano as volcano_scheduler
 from support.streaming_kubelet import StreamingNode
-
-from tfdist_cluster.paths import State
-
-if worker := os.environ.get("PYTEST_XDIST_WORKER"):  # each has a control plane of its own
-    os.environ["TFDIST_STATE"] = str(State.from_environment().of_worker(worker).root)
 
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 

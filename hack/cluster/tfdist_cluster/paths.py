@@ -15,7 +15,6 @@ CLUSTER = PACKAGE.parent
 REPOSITORY = CLUSTER.parents[1]
 GO_MODULE = CLUSTER / "go"
 MANIFESTS = PACKAGE / "manifests"
-_WORKERS = "workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +83,6 @@ class State:
     def shared(self) -> Path:
         """The folder that every node mounts; volumes are its subdirectories."""
         return self.folder("shared")
-
-    def of_worker(self, name: str) -> "State":
-        """Return the state of a worker of pytest-xdist: each has a control plane of its own."""
-        return State(self.root / _WORKERS / name, self.cache)
-
-    def of_workers(self) -> list["State"]:
-        """Return the states of the workers that have run."""
-        return [State(path, self.cache) for path in sorted(self.root.glob(f"{_WORKERS}/*"))]
 
     @property
     def control_plane(self) -> Path:

@@ -125,8 +125,6 @@ def down(state: State, *, purge: bool) -> None:
             console.info("stopped the Docker engine that was started here")
         for path in state.shared.iterdir():
             content.remove(path)
-    for worker in state.of_workers():  # whose tests were killed
-        control_plane.down(worker)
     if purge:
         control_plane.down(state)
         with console.step(f"remove {state.root}"):
