@@ -33,12 +33,9 @@ def test_of_ten_gangs_of_which_three_fit_none_is_ever_scheduled_in_part(api: Api
         gangs.submit(api, namespace, name, {"gang": "Auto"})
     # when three run, another one waits
     waits = gangs.await_first_gangs(api, namespace)
-    # then the status has the scheduler and its message
+    # then the status has the scheduler and its message, which depends on how many pods it has tried to place
     assert waits["system"] == "Native"
-    reasons = (
-        f"Insufficient {PLACE}",
-        "minCount (3) cannot be satisfied",
-    )  # by how many the scheduler has tried to place
+    reasons = (f"Insufficient {PLACE}", "minCount (3) cannot be satisfied")
     assert any(reason in waits["reason"] for reason in reasons), waits["reason"]
     # and all gangs succeed, one after another
     gangs.finish_all(api, namespace)

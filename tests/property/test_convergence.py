@@ -36,7 +36,7 @@ LOSSY_HISTORIES = st.lists(
     max_size=40,
 )
 EVERY_JOB = pytest.mark.parametrize("kind", JOBS)
-FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=140, suppress_health_check=[HealthCheck.too_slow])
 MANY = settings(FEW, max_examples=1000)
 
 
@@ -129,7 +129,7 @@ def survives_lost_wake_ups(kind: str, history: list[Happening]) -> None:
 
 
 @EVERY_JOB
-@settings(FEW, max_examples=30)
+@settings(FEW, max_examples=50)
 @given(history=LOSSY_HISTORIES)
 def test_every_history_converges_by_resyncs_alone_where_all_wake_ups_are_lost(
     kind: str, history: list[Happening]
@@ -138,14 +138,14 @@ def test_every_history_converges_by_resyncs_alone_where_all_wake_ups_are_lost(
 
 
 @EVERY_JOB
-@settings(FEW, max_examples=30)
+@settings(FEW, max_examples=60)
 @given(history=HISTORIES)
 def test_an_executed_plan_is_not_repeated_and_no_address_is_used_twice(kind: str, history: list[Happening]) -> None:
     completes(kind, history)
 
 
 @EVERY_JOB
-@settings(FEW, max_examples=30)
+@settings(FEW, max_examples=40)
 @given(history=HISTORIES, rest=st.lists(st.one_of(POD, RECONCILE), max_size=10))
 def test_a_deleted_job_gets_no_pod_once_the_deletion_is_observed(
     kind: str, history: list[Happening], rest: list[Happening]

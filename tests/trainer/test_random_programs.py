@@ -48,7 +48,6 @@ def by_keras(number: int, batch: int) -> tuple[list[Any], int]:
     return model.get_weights(), examples
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("number", "workers"), CASES)
 def test_a_random_model_ends_as_a_program_as_by_fit(
     number: int, workers: int, launch: "Launch", tmp_path: "Path"
