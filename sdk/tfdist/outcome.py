@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -30,8 +31,12 @@ def read_status(stored: Mapping[str, Any]) -> TFDistJobStatus:
     return readable(TFDistJobStatus, stored)
 
 
+@lru_cache(maxsize=4)
 def read_status_json(stored: bytes) -> TFDistJobStatus:
-    """Return the stored status of a job, given as JSON, as `readable`."""
+    """Return the stored status of a job, given as JSON, as `readable`.
+
+    The last ones are kept: a write reads the same status as the plan that it is from.
+    """
     try:
         return TFDistJobStatus.model_validate_json(stored, extra="ignore")
     except ValidationError:

@@ -12,14 +12,13 @@ from pydantic import ValidationError
 from support.factories import CHECKPOINT, NOW, Lifecycle, pod
 from support.hostile_pod import ok, replica, sends
 from support.hostile_reports import BODIES, MESSAGES, REPORTS
-from support.report_jobs import jobs_and_pods
+from support.report_jobs import jobs_and_pods, running_leaders
 from support.stored_schema import status_problems
 
 from tfdist.contract_reports import MAX_REPORT_BYTES, ProgressReport
 from tfdist.observed.job_view import ProbeResult, StepCadence, TimestampedReport
 from tfdist.observed.probe import Unreported
 from tfdist.timestamps import rfc3339
-from tfdist_operator.cache.runtime_state import RuntimeStateStore
 from tfdist_operator.replica_reports.client import ReportClient
 from tfdist_operator.replica_reports.poll_rate import PollRate
 from tfdist_operator.replica_reports.poller import ReportPoller
@@ -110,7 +109,7 @@ def test_the_poller_accepts_any_report_without_an_exception(body: str, caplog: p
             return parsed(body) or Unreported.UNREADABLE
 
     caplog.clear()
-    client, states = cast("ReportClient", Answers()), RuntimeStateStore()
+    client, states = cast("ReportClient", Answers()), running_leaders(jobs)
     poller = ReportPoller(jobs, pods, states, client, lambda *_: None, lambda: NOW, PollRate(2, 10))
     for _ in range(2):
         asyncio.run(poller.poll_once(evaluators=True))

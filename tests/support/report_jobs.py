@@ -5,11 +5,20 @@ from support.raw import raw_pod
 from support.statuses import STATED
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.pod_cache import PodCache
+from tfdist_operator.cache.runtime_state import RuntimeStateStore
 
 RUNNING = {
     "conditions": [{"type": "Running", "status": "True", "reason": "AllReplicasRunning"} | STATED],
     "gangs": {"training": {"attempt": 0, "ran": True}},
 }
+
+
+def running_leaders(jobs: JobCache) -> RuntimeStateStore:
+    """Return the states of jobs whose last plan has named worker 0 as the leader."""
+    states = RuntimeStateStore()
+    for job in jobs.all():
+        states.get(job.key, job.uid).leader = f"{job.key.name}-worker-0"
+    return states
 
 
 def jobs_and_pods(*ips: str) -> tuple[JobCache, PodCache]:

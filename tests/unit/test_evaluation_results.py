@@ -259,21 +259,22 @@ class Pods(PodCache):
 
     def __init__(self, *pods: PodSummary) -> None:
         super().__init__(lambda _: None)
-        self._given = pods
+        self._given = {pod.name: pod for pod in pods}
 
-    def of_job(self, key: NamespacedName, uid: str) -> tuple[PodSummary, ...]:  # noqa: ARG002  there is one job
-        return self._given
+    def find(self, key: NamespacedName, job_uid: str, name: str) -> PodSummary | None:  # noqa: ARG002  there is one job
+        return self._given.get(name)
 
 
 def test_an_evaluator_is_polled_while_it_runs_and_only_a_changed_report_causes_a_reconcile() -> None:
     jobs, states, reconciles = JobCache(), RuntimeStateStore(), []
-    status = {"gangs": {"training": {"attempt": 0}, "evaluator": {"attempt": 0}}}  # training has ended
     job = manifest(**CONTINUOUS)
     job["metadata"] |= {"resourceVersion": "1", "generation": 1}
-    jobs.upsert(job | {"status": status})
+    jobs.upsert(job)
     (key,) = (found.key for found in jobs.all())
+    evaluator = pod("evaluator-0", ip="10.0.0.9")
+    states.get(key, UID).evaluator = evaluator.name
     answers = Answers({"10.0.0.9": evaluation_report(latest=result(10))})
-    pods = Pods(pod("worker-0", "S"), pod("evaluator-0", ip="10.0.0.9"))
+    pods = Pods(pod("worker-0", "S"), evaluator)
     reports = cast("ReportClient", answers)
     poller = ReportPoller(
         jobs, pods, states, reports, lambda changed, _: reconciles.append(changed), lambda: NOW, PollRate(2, 10)

@@ -25,14 +25,14 @@ def trained(**spec: Any) -> Lifecycle:
     """Return a job of which one controller has seen steps 0 to 6, each after 20 s."""
     job, cadence = Lifecycle(BOTH, **spec), None
     for step in range(7):
-        cadence = with_report(cadence, status_of(job.status), report(step).content, later(20 * step))
+        cadence = with_report(cadence, lambda: status_of(job.status), report(step).content, later(20 * step))
         job.reconcile(BOTH, after=20 if step else 0, cadence=cadence, report=report(step))
     return job
 
 
 def test_the_deadline_does_not_start_again_with_the_next_controller() -> None:
     job = trained(**FIXED)
-    cadence = with_report(None, status_of(job.status), report(6).content, later(170))
+    cadence = with_report(None, lambda: status_of(job.status), report(6).content, later(170))
     assert cadence.last_progress_at == later(120)
     todo = job.reconcile(BOTH, after=61, cadence=cadence, report=report(6))
     assert len(todo.probes) == 2, "61 s without a step, of which the new controller has seen 11"
@@ -42,7 +42,7 @@ def test_the_deadline_does_not_start_again_with_the_next_controller() -> None:
 
 def test_what_auto_has_learned_is_not_lost_and_the_gap_between_controllers_is_no_pause() -> None:
     job = trained(**AUTO)
-    cadence = with_report(None, status_of(job.status), report(9).content, later(1000))
+    cadence = with_report(None, lambda: status_of(job.status), report(9).content, later(1000))
     assert (cadence.longest_pause_seconds, cadence.progress_count) == (20, 7)
     assert cadence.last_progress_at == later(1000), "steps were completed meanwhile"
     todo = job.reconcile(BOTH, after=880, cadence=cadence, report=report(9))
@@ -52,9 +52,9 @@ def test_what_auto_has_learned_is_not_lost_and_the_gap_between_controllers_is_no
 @pytest.mark.parametrize("change", [{"phase": Phase.EVALUATING}, {"attempt": 1}], ids=["phase", "attempt"])
 def test_another_phase_is_progress_and_another_attempt_begins_a_new_cadence(change: dict[str, Any]) -> None:
     job = trained(**FIXED)
-    assert with_report(None, status_of(job.status), report(6, **change).content, later(500)).last_progress_at == later(
-        500
-    )
+    assert with_report(
+        None, lambda: status_of(job.status), report(6, **change).content, later(500)
+    ).last_progress_at == later(500)
 
 
 def test_a_gang_that_has_reported_is_not_stalled_because_a_new_controller_cannot_reach_it_yet() -> None:
@@ -79,6 +79,6 @@ def test_without_a_deadline_nothing_is_stored() -> None:
 
 def test_progress_alone_costs_no_write_before_its_time() -> None:
     job = trained(**FIXED)
-    cadence = with_report(StepCadence(0, later(120)), status_of(job.status), report(7).content, later(121))
+    cadence = with_report(StepCadence(0, later(120)), lambda: status_of(job.status), report(7).content, later(121))
     todo = job.reconcile(BOTH, after=1, cadence=cadence, report=report(7), throttled_seconds=9.0)
     assert todo.status is None

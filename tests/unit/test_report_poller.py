@@ -10,7 +10,8 @@ import pytest
 from prometheus_client import REGISTRY
 from support.factories import NOW, failure_in_place, launcher_report, manifest
 from support.polling import until
-from support.report_jobs import RUNNING, jobs_and_pods
+from support.raw import raw_pod
+from support.report_jobs import jobs_and_pods, running_leaders
 
 from tfdist.contract import Phase, Role
 from tfdist.contract_reports import GangReport, ProgressReport
@@ -53,7 +54,9 @@ async def test_a_replica_that_does_not_answer_delays_no_other() -> None:
             reported.set()
 
     rate = PollRate(0.01, 10)
-    poller = ReportPoller(jobs, pods, RuntimeStateStore(), cast("ReportClient", replies), on_report, lambda: NOW, rate)
+    poller = ReportPoller(
+        jobs, pods, running_leaders(jobs), cast("ReportClient", replies), on_report, lambda: NOW, rate
+    )
     running = asyncio.create_task(poller.run())
     await asyncio.wait_for(reported.wait(), 30)
     assert rate.jobs == 2
@@ -65,7 +68,7 @@ async def test_a_replica_that_does_not_answer_delays_no_other() -> None:
 async def test_a_failure_in_place_is_reported_at_once_and_counters_at_the_next_write_of_the_status() -> None:
     jobs, pods = jobs_and_pods("10.0.0.1")
     delays: asyncio.Queue[float] = asyncio.Queue()
-    replies, states = Replies(), RuntimeStateStore()
+    replies, states = Replies(), running_leaders(jobs)
     (job,) = jobs.all()
     states.get(job.key, job.uid).status_written_at = time.monotonic()
     rate = PollRate(0.01, 1000)
@@ -85,17 +88,15 @@ async def test_a_job_has_series_while_it_runs_and_none_when_it_does_not() -> Non
     PROGRESS_RATIO.clear()  # of other tests
     jobs, pods = jobs_and_pods("10.0.0.1")
     replies, (job,) = Replies(), jobs.all()
+    states = running_leaders(jobs)
     poller = ReportPoller(
-        jobs, pods, RuntimeStateStore(), cast("ReportClient", replies), lambda *_: None, lambda: NOW, PollRate(0.01, 10)
+        jobs, pods, states, cast("ReportClient", replies), lambda *_: None, lambda: NOW, PollRate(0.01, 10)
     )
     running = asyncio.create_task(poller.run())
     await until(lambda: ratio(job.key) == 0.5)
     replies.percent = 64.0
     await until(lambda: ratio(job.key) == 0.64)
-    stopped = {"conditions": [{"type": "Running", "status": "False", "reason": "TrainingSucceeded"}]}
-    raw = manifest(job.key.name) | {"status": stopped}
-    raw["metadata"] |= {"uid": job.uid, "resourceVersion": "6", "generation": 1}
-    jobs.upsert(raw)
+    states.get(job.key, job.uid).leader = ""
     await until(lambda: ratio(job.key) is None)
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -146,7 +147,7 @@ async def test_a_report_that_raises_an_exception_ends_neither_the_poller_nor_the
         huge = {"step": 10**400, "total_steps": 1} if ip == "10.0.0.1" else {"step": 1}
         return TRAINS.model_copy(update=huge)  # as if no bound had been checked
 
-    states = RuntimeStateStore()
+    states = running_leaders(jobs)
     poller = polls(jobs, pods, states, answer)
     running = asyncio.create_task(poller.run())
     await until(lambda: polled.count("10.0.0.1") >= 3)
@@ -158,25 +159,26 @@ async def test_a_report_that_raises_an_exception_ends_neither_the_poller_nor_the
         await running
 
 
-async def test_a_job_whose_status_cannot_be_read_is_left_out_and_the_others_are_polled() -> None:
-    jobs, pods = jobs_and_pods("10.0.0.1", "10.0.0.2")
-    raw = manifest("job-0", worker={"replicas": 1}) | {"status": RUNNING | {"gangs": {"training": 5}}}
-    raw["metadata"] |= {"uid": jobs.all()[0].uid, "resourceVersion": "9", "generation": 1}
-    jobs.upsert(raw)
-    polled: list[str] = []
+async def test_a_job_without_a_plan_and_one_whose_leader_does_not_run_are_not_polled() -> None:
+    jobs, pods = jobs_and_pods("10.0.0.1", "10.0.0.2", "10.0.0.3")
+    states, polled = running_leaders(jobs), list[str]()
+    states.evict(jobs.all()[0].key)
+    ended = raw_pod(7, uid=jobs.all()[2].uid, job="job-2", job_uid=jobs.all()[2].uid)
+    ended["status"] = {"phase": "Succeeded", "podIP": "10.0.0.3"}
+    pods.upsert(ended)
 
     async def answer(ip: str) -> ProgressReport:
         polled.append(ip)
         return TRAINS
 
-    await polls(jobs, pods, RuntimeStateStore(), answer).poll_once(evaluators=True)
+    await polls(jobs, pods, states, answer).poll_once(evaluators=True)
     assert polled == ["10.0.0.2"]
 
 
 async def test_an_answer_after_the_deletion_of_the_job_is_not_stored_for_a_new_job_of_its_name() -> None:
     jobs, pods = jobs_and_pods("10.0.0.1")
     (old,) = jobs.all()
-    states, reported = RuntimeStateStore(), list[NamespacedName]()
+    states, reported = running_leaders(jobs), list[NamespacedName]()
 
     async def answer(_: str) -> ProgressReport:
         jobs.evict(old)
@@ -200,7 +202,7 @@ async def test_a_job_that_is_still_being_polled_is_not_polled_again() -> None:
             await asyncio.Event().wait()
         return TRAINS
 
-    running = asyncio.create_task(polls(jobs, pods, RuntimeStateStore(), answer).run())
+    running = asyncio.create_task(polls(jobs, pods, running_leaders(jobs), answer).run())
     await until(lambda: polled.count("10.0.0.1") >= 3)
     assert polled.count("10.0.0.9") == 1
     running.cancel()
@@ -211,7 +213,7 @@ async def test_a_job_that_is_still_being_polled_is_not_polled_again() -> None:
 async def test_the_last_report_is_kept_after_an_answer_that_is_not_a_report(caplog: pytest.LogCaptureFixture) -> None:
     jobs, pods = jobs_and_pods("10.0.0.1")
     (job,) = jobs.all()
-    unreadable, states = Unreported.UNREADABLE, RuntimeStateStore()
+    unreadable, states = Unreported.UNREADABLE, running_leaders(jobs)
     answers: list[ProgressReport | Unreported] = [TRAINS, unreadable, unreadable, Unreported.NO_ANSWER]
 
     async def answer(_: str) -> ProgressReport | Unreported:
@@ -229,7 +231,7 @@ async def test_the_last_report_is_kept_after_an_answer_that_is_not_a_report(capl
 async def test_a_leader_is_silent_while_it_gives_no_answer_and_not_while_it_gives_one_that_is_no_report() -> None:
     jobs, pods = jobs_and_pods("10.0.0.1")
     (job,) = jobs.all()
-    answers, states, reported = list[Unreported](), RuntimeStateStore(), list[tuple[NamespacedName, float]]()
+    answers, states, reported = list[Unreported](), running_leaders(jobs), list[tuple[NamespacedName, float]]()
 
     async def answer(_: str) -> Unreported:
         return answers.pop()

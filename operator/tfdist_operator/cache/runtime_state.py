@@ -15,6 +15,10 @@ class JobRuntimeState(RuntimeState):
     """State of one job; its UID distinguishes it from another job of the same name."""
 
     uid: str
+    leader: str = ""
+    """Name of the pod whose progress is polled, from the last plan; "" for none."""
+    evaluator: str = ""
+    """Name of the pod whose evaluation results are polled, from the last plan."""
     unreadable: bool = False
     """Whether the last answer to a poll was no valid report; this is logged once."""
     answered_at: float | None = None

@@ -57,6 +57,7 @@ class Executor:
             await self._status.write(job, plan.status, counters_only=plan.counters_only)
             _observe_duration(job, plan.status)
         state.completed, state.failure_seen_at = plan.completed, plan.failure_seen_at
+        state.leader, state.evaluator = plan.leader, plan.evaluator
         for event in plan.events:  # at once: the next plan, after a failed request, does not have them
             await self._events.publish(job, event)
         await run_each(

@@ -8,24 +8,17 @@ import contextlib
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from collections.abc import Set as AbstractSet
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
-from tfdist.api.status import ConditionType, JobPhase, TFDistJobStatus
-from tfdist.api.v1 import TFDistJob
-from tfdist.contract import Role
 from tfdist.contract_reports import ProgressReport
 from tfdist.observed.cadence import with_report
-from tfdist.observed.gang_record import stored_record
-from tfdist.observed.gang_state import gang_state
 from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodState
 from tfdist.observed.probe import Unreported
-from tfdist.render.gang import Gang, evaluation_gang, evaluator_gang, training_gang
-from tfdist.status.conditions import is_true
-from tfdist.status.phase import is_terminal
 from tfdist.timestamps import rfc3339
 from tfdist_operator.cache.job_cache import CachedJob, JobCache
 from tfdist_operator.cache.pod_cache import PodCache
@@ -45,15 +38,11 @@ SILENT_SECONDS: Final = 15.0
 
 _SLICE_SECONDS: Final = 0.25
 
-_WITHOUT_LEADER: Final = frozenset(
-    {JobPhase.PENDING, JobPhase.QUEUED, JobPhase.STARTING, JobPhase.SUSPENDED, JobPhase.SUCCEEDED, JobPhase.FAILED}
-)
-"""Phases whose status is not read: thousands of jobs may be queued or have finished."""
-
 _Poll = Callable[[CachedJob, str], Awaitable[None]]
 _Replica = tuple[CachedJob, str]
 """A replica to poll: its job and its address."""
-_GangOf = Callable[[TFDistJob, TFDistJobStatus], Gang | None]
+_leader, _evaluator = attrgetter("leader"), attrgetter("evaluator")
+"""Return the name of the pod to poll, given the runtime state of its job."""
 
 
 class ReportPoller:
@@ -87,10 +76,10 @@ class ReportPoller:
         """Poll until cancelled."""
         try:
             for number in itertools.count():
-                leaders = list(self._leaders())
+                leaders = self._running(_leader)
                 self._rate.jobs = len(leaders)
                 self._remove_metrics(self._measured - {job.key for job, _ in leaders})
-                evaluators = self._evaluators() if number % EVALUATOR_EVERY == 0 else ()
+                evaluators = self._running(_evaluator) if number % EVALUATOR_EVERY == 0 else ()
                 await self._round(leaders, evaluators, self._rate.poll_interval_seconds())
         finally:
             for task in self._in_flight.values():
@@ -98,7 +87,7 @@ class ReportPoller:
 
     async def poll_once(self, *, evaluators: bool) -> None:
         """Poll each leader once, with `evaluators` also each evaluator; return when every poll has ended."""
-        await self._round(self._leaders(), self._evaluators() if evaluators else (), 0.0)
+        await self._round(self._running(_leader), self._running(_evaluator) if evaluators else (), 0.0)
         await asyncio.gather(*self._in_flight.values())
 
     async def _round(self, leaders: Iterable[_Replica], evaluators: Iterable[_Replica], seconds: float) -> None:
@@ -118,35 +107,14 @@ class ReportPoller:
             task = self._in_flight[name] = asyncio.create_task(_poll_safely(poll, job, ip))
             task.add_done_callback(lambda _: self._in_flight.pop(name, None))
 
-    def _leaders(self) -> Iterator[_Replica]:
-        """Yield each running job and the address of its leader."""
+    def _running(self, name_of: Callable[[JobRuntimeState], str]) -> list[_Replica]:
+        """Return each job of which the pod of this name runs, with the pod's address."""
+        replicas = []
         for job in self._jobs.all():
-            if job.phase not in _WITHOUT_LEADER and (ip := self._leader_of(job, _polled_gang)):
-                yield job, ip
-
-    def _evaluators(self) -> Iterator[_Replica]:
-        """Yield each job with a running evaluator, and the evaluator's address."""
-        for job in self._jobs.all():
-            has_evaluator = job.job is not None and job.job.spec.replicas(Role.EVALUATOR) > 0
-            if has_evaluator and (ip := self._leader_of(job, _evaluator_gang)):
-                yield job, ip
-
-    def _leader_of(self, job: CachedJob, gang_of: _GangOf) -> str:
-        """Return the address of a gang's leader; "" if it does not run."""
-        try:
-            return self._running_leader(job, gang_of)
-        except Exception:
-            log.exception("a job is not polled, by a bug of the controller", extra={"job": "/".join(job.key)})
-            return ""
-
-    def _running_leader(self, job: CachedJob, gang_of: _GangOf) -> str:
-        status = job.status
-        gang = gang_of(job.job, status) if job.job is not None else None
-        record = stored_record(status, gang.name) if gang is not None else None
-        if gang is None or record is None:
-            return ""
-        leader = gang_state(gang, record, self._pods.of_job(job.key, job.uid)).leader
-        return leader.ip if leader is not None and leader.state is PodState.RUNNING else ""
+            pod = self._pods.find(job.key, job.uid, name_of(self._states.get(job.key, job.uid)))
+            if pod is not None and pod.state is PodState.RUNNING and pod.ip:
+                replicas.append((job, pod.ip))
+        return replicas
 
     async def _poll(self, job: CachedJob, ip: str) -> None:
         content = await self._report(job, ip, leads=True)
@@ -159,7 +127,7 @@ class ReportPoller:
             return
         now = rfc3339(self._now())
         urgent = _is_urgent(state, content)
-        state.cadence = with_report(state.cadence, job.status, content, now)
+        state.cadence = with_report(state.cadence, lambda: job.status, content, now)
         state.report = TimestampedReport(content, now)
         self._on_report(
             job.key, 0.0 if urgent else self._rate.throttled_seconds(state.status_written_at, time.monotonic())
@@ -216,18 +184,6 @@ async def _poll_safely(poll: _Poll, job: CachedJob, ip: str) -> None:
         await poll(job, ip)
     except Exception:
         log.exception("a poll failed by a bug of the controller", extra={"job": "/".join(job.key), "ip": ip})
-
-
-def _polled_gang(job: TFDistJob, status: TFDistJobStatus) -> Gang | None:
-    """Return the gang of a job that runs, training or evaluation; None for neither."""
-    if is_true(status, ConditionType.RUNNING):
-        return training_gang(job)
-    return evaluation_gang(job) if status.phase is JobPhase.EVALUATING else None
-
-
-def _evaluator_gang(job: TFDistJob, status: TFDistJobStatus) -> Gang | None:
-    """Return the evaluator of a job that has not finished."""
-    return None if is_terminal(status) else evaluator_gang(job)
 
 
 def _is_urgent(state: JobRuntimeState, content: ProgressReport) -> bool:

@@ -38,7 +38,7 @@ def update_reports(runtime: RuntimeState, status: TFDistJobStatus, running: Mapp
                 runtime.evaluated, has_changed = content, True
         elif runtime.report is None or runtime.report.content != content:
             now = rfc3339(datetime.now(UTC))
-            runtime.cadence = with_report(runtime.cadence, status, content, now)
+            runtime.cadence = with_report(runtime.cadence, lambda: status, content, now)
             runtime.report, has_changed = TimestampedReport(content, now), True
     return has_changed
 

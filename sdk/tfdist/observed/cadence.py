@@ -1,5 +1,7 @@
 """Progress of an attempt over time: from its reports, and from the status after a restart of the controller."""
 
+from collections.abc import Callable
+
 from tfdist.api.gang_status import GangProgress
 from tfdist.api.status import TFDistJobStatus
 from tfdist.contract import Role
@@ -11,16 +13,19 @@ from tfdist.restarts.stall import progress_of
 from tfdist.timestamps import parse_time
 
 
-def with_report(known: StepCadence | None, status: TFDistJobStatus, content: ProgressReport, now: str) -> StepCadence:
+def with_report(
+    known: StepCadence | None, status: Callable[[], TFDistJobStatus], content: ProgressReport, now: str
+) -> StepCadence:
     """Return the cadence after a report.
 
     Args:
         known: the cadence so far, by this process; None before its first report of the job.
-        status: the status of the job, with the cadence that an earlier process stored.
+        status: returns the status of the job, with the cadence that an earlier process stored; called if `known` is
+            None.
         content: the report.
         now: when it was received, RFC 3339.
     """
-    previous = known or _stored_cadence(status, content)
+    previous = known or _stored_cadence(status(), content)
     position = _position(content)
     if previous is None or (previous.attempt, previous.role) != (content.attempt, content.role):
         return StepCadence(content.attempt, now, role=content.role, position=position)

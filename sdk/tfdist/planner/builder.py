@@ -202,6 +202,8 @@ class PlanBuilder:
             deletes=deletes,
             probes=self._probes,
             probe_id=self._probe_id,
+            leader=reported.polled_leader(status, self._states),
+            evaluator=reported.polled_evaluator(status, self._states),
             unexplained_pod="" if self._ended else self._unexplained_pod,
             events=tuple(self._events),
             tensorboard=() if view.problems else tensorboard_objects(job, installation),

@@ -78,6 +78,10 @@ class Plan:
     """Identity of the stall or peer failure that the probes are about."""
     unexplained_pod: str = ""
     """Name of a pod that has not started for long without a reason in its status: its events may have one."""
+    leader: str = ""
+    """Name of the pod whose progress is polled: the leader of training, or of the evaluation after it."""
+    evaluator: str = ""
+    """Name of the pod whose evaluation results are polled beside it."""
     events: tuple[Event, ...] = ()
     completed: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
     """Replicas that succeeded, by gang, with the attempt; kept in memory until the status has them."""

@@ -2,18 +2,35 @@
 
 from collections.abc import Mapping
 
-from tfdist.api.status import EvaluationStatus, ExportStatus, Progress
+from tfdist.api.status import ConditionType, EvaluationStatus, ExportStatus, JobPhase, Progress, TFDistJobStatus
 from tfdist.contract_reports import TerminationMessage
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import JobView, TimestampedReport
 from tfdist.planner.context import PlanContext
 from tfdist.render.gang import GangName
 from tfdist.render.replica_job import export_directory
-from tfdist.status.phase import training_succeeded
+from tfdist.status.conditions import is_true
+from tfdist.status.phase import is_terminal, training_succeeded
 from tfdist.status.progress import ended_progress, evaluation_of, exports_of, progress_of, script_evaluation_of
 from tfdist.termination import termination_message
 
 States = Mapping[GangName, GangState]
+
+
+def polled_leader(status: TFDistJobStatus, states: States) -> str:
+    """Return the name of the pod that leads training, or the evaluation after it; "" if neither runs."""
+    if is_true(status, ConditionType.RUNNING):
+        return _leader(states.get(GangName.TRAINING))
+    return _leader(states.get(GangName.EVALUATION)) if status.phase is JobPhase.EVALUATING else ""
+
+
+def polled_evaluator(status: TFDistJobStatus, states: States) -> str:
+    """Return the name of the evaluator's pod; "" without one, and if the job has finished."""
+    return "" if is_terminal(status) else _leader(states.get(GangName.EVALUATOR))
+
+
+def _leader(state: GangState | None) -> str:
+    return state.leader.name if state and state.leader else ""
 
 
 def progress(view: JobView, training: GangState | None) -> Progress:
