@@ -47,11 +47,10 @@ control-plane-down: ## Stops these processes
 
 .PHONY: setup
 setup: .venv/.complete ## Creates .venv with all dependencies for development and tests
-.venv/.complete: requirements/dev.txt operator/pyproject.toml sdk/pyproject.toml trainer_image/pyproject.toml trainer_image/tfdist_trainer_keras.pth
+.venv/.complete: requirements/dev.txt requirements/tools.txt operator/pyproject.toml sdk/pyproject.toml trainer_image/pyproject.toml trainer_image/tfdist_trainer_keras.pth
 	@echo "making .venv (about a minute: TensorFlow is 300 MB)"
 	@rm -f $@
-	@python3 -m venv .venv
-	@.venv/bin/pip install --quiet --require-hashes --no-deps -r requirements/dev.txt
+	@hack/install_packages.sh .venv requirements/dev.txt
 	@.venv/bin/pip install --quiet --no-deps --no-build-isolation -e sdk -e operator -e trainer_image
 	@touch $@
 
@@ -157,9 +156,8 @@ sbom: .state/release/.complete ## Lists the packages in the images, as CycloneDX
 chart: ## Packs the chart in dist/
 	@mkdir -p dist
 	@$$($(CLUSTER) tools helm | tail -n 1) package helm/tfdist-operator --destination dist
-.state/release/.complete: requirements/release.txt
-	@python3 -m venv .state/release
-	@.state/release/bin/pip install --quiet --require-hashes --no-deps -r requirements/release.txt
+.state/release/.complete: requirements/release.txt requirements/tools.txt
+	@hack/install_packages.sh .state/release requirements/release.txt
 	@touch $@
 
 ##@ Measure
@@ -193,9 +191,8 @@ docs: .state/docs/.complete ## Builds the documentation site in dist/docs, with 
 	@rm -rf dist/docs
 	@.state/docs/bin/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going -d .state/docs/doctrees -c docs . dist/docs
 	@echo "open dist/docs/index.html"
-.state/docs/.complete: requirements/docs.txt
-	@python3 -m venv .state/docs
-	@.state/docs/bin/pip install --quiet --require-hashes --no-deps -r requirements/docs.txt
+.state/docs/.complete: requirements/docs.txt requirements/tools.txt
+	@hack/install_packages.sh .state/docs requirements/docs.txt
 	@touch $@
 
 .PHONY: dashboards-pictures

@@ -90,26 +90,28 @@ def test_a_file_that_is_gone_while_it_is_needed_is_named(
 def test_a_chief_killed_while_it_saves_and_a_torn_checkpoint_cost_no_example(
     launch: "Launch", config: dict[str, Any], tmp_path: Path
 ) -> None:
-    long = config | {"epochs": 200}
     first = launch(2, config=config | FOREVER, job=job(tmp_path / "other"))
     first.progress_when(lambda report: report.phase is Phase.COMPILING, index=1)
     first.processes[0].send_signal(signal.SIGKILL)
     assert first.wait()[1] == ExitCode.PEER_LOST, first.output(1)
 
-    second = launch(2, config=long, job=job(tmp_path, everySteps=2, keep=5))
+    second = launch(2, config=config | {"epochs": 1_000_000}, job=job(tmp_path, everySteps=2, keep=5))
     second.progress_when(lambda report: report.phase is Phase.CHECKPOINTING and (report.step or 0) >= 12)
     second.processes[0].send_signal(signal.SIGKILL)
     assert second.wait()[1] == ExitCode.PEER_LOST, second.output(1)
+    saved = CheckpointReader(tmp_path).newest()
+    assert saved is not None
+    epochs = saved.cursor.epoch + 4
     newest = max(tmp_path.glob("checkpoint-*"))
     os.truncate(data_file(str(newest)), 100)
 
-    third = launch(2, config=long, job=job(tmp_path, attempt=1, everySteps=1000))
+    third = launch(2, config=config | {"epochs": epochs}, job=job(tmp_path, attempt=1, everySteps=1000))
     assert third.wait() == [0, 0], third.output() + third.output(1)
     assert "checkpoint-damaged" in third.output()
     assert "restored step=" in third.output(1)
     final = FinalRecord.model_validate_json((tmp_path / "final.json").read_bytes())
     cursor = read_record(Path(final.path)).cursor
-    assert (cursor.step, cursor.examples) == (200 * 13, 200 * 203)
+    assert (cursor.step, cursor.examples) == (epochs * 13, epochs * 203)
 
 
 @pytest.mark.long

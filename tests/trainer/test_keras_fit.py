@@ -25,12 +25,12 @@ START: Final = (
 )
 """What `tfdist_trainer_keras.pth` does in a replica before a script runs."""
 EQUAL: Final = (
-    *("data_set", "class_weight", "masked", "accumulation", "own_train_step", "embedding", "decision_of_one_worker"),
+    *("data_set", "class_weight", "accumulation", "own_train_step", "decision_of_one_worker"),
     *(
         pytest.param(way, marks=pytest.mark.long)
         for way in (
             *("arrays", "sum_of_losses", "mean_over_weights", "loss_scale", "moving_average", "steps_per_execution"),
-            *("jit_compile", "run_eagerly", "each_batch", "unknown_length"),
+            *("masked", "embedding", "jit_compile", "run_eagerly", "each_batch", "unknown_length"),
         )
     ),
 )

@@ -118,7 +118,7 @@ def outcome(status: dict[str, Any]) -> dict[str, Any]:
     return rest | {"conditions": conditions, "failures": failures}
 
 
-WITNESSES = {"a failure restarts all", "a worker of parameter servers restarts alone", "an evaluation follows"}
+WITNESSES = {"a failure restarts all", "a worker of parameter servers restarts alone"}
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ def test_the_number_of_examples_is_exact_if_the_files_of_the_workers_differ_in_s
     assert "a part of their records" in event[2]
 
 
+@pytest.mark.long
 def test_each_worker_trains_on_its_own_files_if_the_pattern_has_its_index(
     launch_roles: "Launch", uneven: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -92,6 +93,7 @@ def test_each_worker_trains_on_its_own_files_if_the_pattern_has_its_index(
     assert "used more often" in event[2]
 
 
+@pytest.mark.long
 def test_the_number_of_examples_is_exact_if_the_program_divides_them_unevenly(
     launch_roles: "Launch", tmp_path: Path
 ) -> None:

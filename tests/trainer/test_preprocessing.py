@@ -183,7 +183,7 @@ def test_a_saved_model_with_the_layers_predicts_from_columns_as_the_pipeline_doe
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["averagePooling", "conv"])
+@pytest.mark.parametrize("kind", ["averagePooling", pytest.param("conv", marks=pytest.mark.long)])
 def test_a_saved_model_with_the_layers_predicts_from_texts_as_the_pipeline_does(kind: str, tmp_path: Path) -> None:
     program = text_classification(["good", "film"], model=kind)
     columns = {"text": tf.constant(["A good, GOOD film!", "", "film " * 9])}

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.combinations import half_quick
 from trainer.two_replicas import distributed, on_replicas
 
 from tfdist_trainer import optimizer_update
@@ -101,9 +102,7 @@ def by_keras(model: Any, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarra
     return history["loss"][0], np.asarray(model.trainable_variables[0].numpy())
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("adds", [False, True])
-@pytest.mark.parametrize("sizes", [(4,), (3, 1)])
+@pytest.mark.parametrize(("sizes", "adds", "compiled"), half_quick([(4,), (3, 1)], [True, False], [True, False]))
 def test_additional_losses_count_once_as_in_fit(
     sizes: tuple[int, ...], adds: bool, compiled: bool, gang: ReplicaGroup, one: ReplicaGroup
 ) -> None:
@@ -189,9 +188,7 @@ def logarithm() -> Any:
     return keras.Sequential([keras.layers.Input([2]), dense, Logarithm()])
 
 
-@pytest.mark.parametrize("valid", [True, False])
-@pytest.mark.parametrize("alone", [True, False])
-@pytest.mark.parametrize("bad", [0.0, np.nan])
+@pytest.mark.parametrize(("bad", "alone", "valid"), half_quick([0.0, np.nan], [True, False], [True, False]))
 def test_an_example_that_does_not_count_cannot_spoil_the_gradient(
     bad: float, alone: bool, valid: bool, gang: ReplicaGroup
 ) -> None:

@@ -128,7 +128,7 @@ def job(program: str, config: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("source")
-@pytest.mark.parametrize("name", ["Line", "Open"])
+@pytest.mark.parametrize("name", ["Line", pytest.param("Open", marks=pytest.mark.long)])
 def test_a_class_on_the_python_path_is_trained(name: str, launch: "Launch", tmp_path: Path) -> None:
     config: dict[str, Any] = {"epochs": 30, "slope": 3.0, "batchSizePerReplica": 16}
     config |= {"files": "mine"} | ({"copy": ["too"]} if name == "Open" else {})
