@@ -74,7 +74,10 @@ def _remove(status: dict[str, Any], location: tuple[int | str, ...]) -> None:
 
 def find_condition(status: TFDistJobStatus, kind: ConditionType) -> JobCondition | None:
     """Return the stored condition of a type; None without one."""
-    return next((item for item in status.conditions or () if item.type is kind), None)
+    for item in status.conditions or ():
+        if item.type is kind:
+            return item
+    return None
 
 
 def root_cause(status: TFDistJobStatus) -> ReplicaFailure | None:

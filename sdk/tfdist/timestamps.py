@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 def rfc3339(moment: datetime) -> str:
     """Return `moment` (with a time zone) in the format of metav1.Time."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def as_rfc3339(text: str) -> str:

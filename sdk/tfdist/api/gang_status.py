@@ -120,7 +120,8 @@ class GangStatus(ApiModel):
         if unknown:
             msg = f"no fields of a gang's record: {', '.join(sorted(unknown))}"
             raise TypeError(msg)
-        return self.model_copy(update=changes)
+        is_unchanged = all(getattr(self, name) == value for name, value in changes.items())
+        return self if is_unchanged else self.model_copy(update=changes)
 
     def attempt_of(self, replica: str) -> int:
         """Return the current attempt of a replica, such as `worker-3`."""

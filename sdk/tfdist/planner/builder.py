@@ -165,7 +165,8 @@ class PlanBuilder:
     def build(self) -> Plan:
         """Return the plan: the status, the pods and the other objects that follow from the decisions."""
         context, view, job = self._context, self._context.view, self._context.job
-        installation, status = context.installation, self._status()
+        progress = self.progress()
+        installation, status = context.installation, self._status(progress)
         runs = self._ended or all_run(self._states)
         report = reported.training_report(view, self._states.get(GangName.TRAINING))
         write = accounted(throttled_write(view, status), view, report.content if report else None, context.now)
@@ -197,7 +198,7 @@ class PlanBuilder:
             patches=(
                 *ownership_patches(job, view.pods, stale, generation),
                 *sidecar_patches(view.pods, deletes),
-                *checkpoint_patches(self._states, self._fields["scheduling"], self.progress()),
+                *checkpoint_patches(self._states, self._fields["scheduling"], progress),
             ),
             deletes=deletes,
             probes=self._probes,
@@ -225,8 +226,8 @@ class PlanBuilder:
                 return launcher_secret(job, context.view.launcher_key)
         return None
 
-    def _status(self) -> TFDistJobStatus:
-        """Return the new status."""
+    def _status(self, progress: Progress) -> TFDistJobStatus:
+        """Return the new status, with the progress of training."""
         context, view = self._context, self._context.view
         self._fields["gangs"] = gangs = self._gangs()
         self._fields["specifications"] = (not self._ended and retained_specifications(view, gangs)) or None
@@ -244,7 +245,7 @@ class PlanBuilder:
             rfc3339(context.now),
             conditions=self._conditions,
             failures=self._failures,
-            progress=_if_set(self.progress()),
+            progress=_if_set(progress),
             **self._fields,
         )
 

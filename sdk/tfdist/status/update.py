@@ -82,7 +82,7 @@ def compose_status(
         changes["progress"] = progress if moves else _without_estimates(progress)
     result = result.model_copy(update=changes)
     result = result.model_copy(update={"summary": _summary(view, states, result)})
-    return stored if result == stored else _printable(result)
+    return stored if result == stored else _printable(result, stored)
 
 
 def _without_estimates(progress: Progress) -> Progress:
@@ -90,9 +90,13 @@ def _without_estimates(progress: Progress) -> Progress:
     return progress.model_copy(update={"eta_seconds": None, "slowest_replica": None})
 
 
-def _printable(status: TFDistJobStatus) -> TFDistJobStatus:
-    """Return the status with every text printable: every status passes this function before it is written."""
-    if is_printable_json(status.model_dump_json(exclude_none=True)):
+def _printable(status: TFDistJobStatus, stored: TFDistJobStatus) -> TFDistJobStatus:
+    """Return the status with every text printable: every status passes this function before it is written.
+
+    Texts of fields that are equal to the stored ones have passed it before.
+    """
+    changed = {name for name, value in vars(status).items() if value != getattr(stored, name)}
+    if is_printable_json(status.model_dump_json(exclude_none=True, include=changed)):
         return status
     return read_status(printable_status(status.to_json()))
 
