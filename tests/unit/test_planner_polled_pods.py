@@ -1,4 +1,4 @@
-"""Which pods of a job are polled: the leader of the gang that works, and the evaluator beside it."""
+"""Which pods of a job are polled: the leader of the gang that works, and the evaluator."""
 
 from typing import Any
 

@@ -81,7 +81,7 @@ class Plan:
     leader: str = ""
     """Name of the pod whose progress is polled: the leader of training, or of the evaluation after it."""
     evaluator: str = ""
-    """Name of the pod whose evaluation results are polled beside it."""
+    """Name of the pod whose evaluation results are polled in addition."""
     events: tuple[Event, ...] = ()
     completed: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
     """Replicas that succeeded, by gang, with the attempt; kept in memory until the status has them."""
