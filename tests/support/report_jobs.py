@@ -2,15 +2,9 @@
 
 from support.factories import UID, manifest
 from support.raw import raw_pod
-from support.statuses import STATED
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.cache.runtime_state import RuntimeStateStore
-
-RUNNING = {
-    "conditions": [{"type": "Running", "status": "True", "reason": "AllReplicasRunning"} | STATED],
-    "gangs": {"training": {"attempt": 0, "ran": True}},
-}
 
 
 def running_leaders(jobs: JobCache) -> RuntimeStateStore:
@@ -26,7 +20,7 @@ def jobs_and_pods(*ips: str) -> tuple[JobCache, PodCache]:
     jobs, pods = JobCache(), PodCache(lambda _: None)
     for number, ip in enumerate(ips):
         name, uid = f"job-{number}", f"{UID[:-4]}{number:04}"
-        document = manifest(name, worker={"replicas": 1}) | {"status": RUNNING}
+        document = manifest(name, worker={"replicas": 1})
         document["metadata"] |= {"uid": uid, "resourceVersion": "5", "generation": 1}
         jobs.upsert(document)
         pod = raw_pod(6, uid=uid, job=name, job_uid=uid)
