@@ -10,8 +10,8 @@ import pytest
 def half_quick(*choices: Sequence[Any]) -> list[Any]:
     """Return each combination of the choices as parameters of a test; every second one is for `make test-long`.
 
-    Of two choices among two, the quick ones have each pair of values: as for a checkerboard, the sum of the positions
-    is even.
+    As on a checkerboard, the quick ones are those of which the sum of the positions is even: each value is among them,
+    and of choices of two values each that are three or more, each pair of values.
     """
     combinations = itertools.product(*(enumerate(choice) for choice in choices))
     return [

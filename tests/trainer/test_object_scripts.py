@@ -45,7 +45,6 @@ def test_two_workers_that_are_killed_resume_from_the_bucket_and_end_as_with_file
 
 
 @pytest.mark.long
-@GS_IS_LONG
 def test_a_script_that_is_killed_in_an_upload_ends_as_with_files(
     undisturbed: list[Any], store: str, proxy: FaultyServer, tmp_path: Path
 ) -> None:

@@ -9,11 +9,20 @@ from tfdist_operator.kube.workqueue import WorkQueue
 
 
 class Clock:
+    """The time of the event loop, in seconds, which passes only if the test sets it."""
+
     def __init__(self) -> None:
         self.now = 0.0
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", clock)
+    return clock
 
 
 async def test_many_events_of_a_key_cause_one_reconcile() -> None:
@@ -35,9 +44,8 @@ async def test_a_key_is_never_reconciled_twice_at_once_and_never_lost() -> None:
     assert await queue.get() == "a"
 
 
-async def test_of_several_delays_the_earliest_is_effective_and_fires_once() -> None:
-    clock = Clock()
-    queue: WorkQueue[str] = WorkQueue(clock)
+async def test_of_several_delays_the_earliest_is_effective_and_fires_once(clock: Clock) -> None:
+    queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", 10)
     queue.add_after("a", 1)
     queue.add_after("a", 5)
@@ -45,20 +53,19 @@ async def test_of_several_delays_the_earliest_is_effective_and_fires_once() -> N
     assert await queue.get() == "a"
     queue.done("a")
     clock.now = 20.0
-    assert queue._fire_timers() is None
+    await asyncio.sleep(0)
     assert len(queue) == 0
 
 
-async def test_a_failed_reconcile_is_repeated_with_increasing_delays() -> None:
-    clock = Clock()
-    queue: WorkQueue[str] = WorkQueue(clock, retry=Backoff(0.01, 60.0, jitter=0.0))
+async def test_a_failed_reconcile_is_repeated_with_increasing_delays(clock: Clock) -> None:
+    queue: WorkQueue[str] = WorkQueue(Backoff(0.01, 60.0, jitter=0.0))
     queue.add("a")
     delays = []
     for _ in range(4):
         await queue.get()
         queue.done("a", failed=True)
-        delays.append(queue._due["a"] - clock.now)
-        clock.now = queue._due["a"]
+        delays.append(queue._timers["a"].when() - clock.now)
+        clock.now = queue._timers["a"].when()
     assert delays == pytest.approx([0.01 * 2**i for i in range(4)])
 
 
@@ -78,14 +85,14 @@ async def test_a_waiting_worker_wakes_for_a_new_key() -> None:
     worker.cancel()
 
 
+@pytest.mark.usefixtures("clock")
 async def test_keys_that_failed_together_are_not_repeated_together() -> None:
-    clock = Clock()
-    queue: WorkQueue[int] = WorkQueue(clock)
+    queue: WorkQueue[int] = WorkQueue()
     for key in range(100):
         queue.add(key)
         await queue.get()
         queue.done(key, failed=True)
-    delays = set(queue._due.values())
+    delays = {timer.when() for timer in queue._timers.values()}
     assert len(delays) > 50
     assert all(0.005 <= delay <= 0.01 for delay in delays)
 
@@ -105,19 +112,19 @@ async def test_a_key_that_is_always_dirty_delays_every_other_by_one_reconcile_at
     assert rounds == [["busy", *quiet]] * 2
 
 
+@pytest.mark.usefixtures("clock")
 async def test_a_key_whose_reconciles_fail_does_not_delay_the_others() -> None:
-    clock = Clock()
-    queue: WorkQueue[str] = WorkQueue(clock)
+    queue: WorkQueue[str] = WorkQueue()
     queue.add("failing")
     queue.add("healthy")
     queue.done(await queue.get(), failed=True)
     assert await queue.get() == "healthy"
 
 
+@pytest.mark.usefixtures("clock")
 async def test_a_reconcile_that_raises_ends_no_worker() -> None:
     """Given one worker; when a key's reconcile raises, then the next key is served and the first is repeated."""
-    clock = Clock()
-    queue: WorkQueue[str] = WorkQueue(clock)
+    queue: WorkQueue[str] = WorkQueue()
     seen: asyncio.Queue[str] = asyncio.Queue()
 
     async def reconcile(key: str) -> bool:
@@ -132,5 +139,5 @@ async def test_a_reconcile_that_raises_ends_no_worker() -> None:
     async with asyncio.timeout(60):
         assert [await seen.get(), await seen.get()] == ["bad", "good"]
     assert not worker.done()
-    assert "bad" in queue._due
+    assert "bad" in queue._timers
     worker.cancel()

@@ -9,10 +9,8 @@ delays the others by one reconcile in each round.
 """
 
 import asyncio
-import heapq
 import logging
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, TypeVar
 
@@ -27,19 +25,15 @@ RETRY: Final = Backoff(0.01, 60.0)
 
 
 class WorkQueue(Generic[K]):
-    """Dirty keys in order of arrival. `clock` is monotonic, in seconds; `retry` delays a key that failed."""
+    """Dirty keys in order of arrival; `retry` delays a key that failed. Its methods are called in the event loop."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, retry: Backoff = RETRY) -> None:
-        self._clock = clock
+    def __init__(self, retry: Backoff = RETRY) -> None:
         self._retry = retry
-        self._ready: deque[K] = deque()
+        self._ready: asyncio.Queue[K] = asyncio.Queue()  # which wakes one worker for a key, not all
         self._dirty: dict[K, float] = {}  # since when
         self._running: set[K] = set()
-        self._due: dict[K, float] = {}
-        self._timers: list[tuple[float, int, K]] = []
-        self._serial = 0
+        self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
-        self._wake = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._dirty)
@@ -48,43 +42,37 @@ class WorkQueue(Generic[K]):
         """Mark `key` dirty."""
         if key in self._dirty:
             return
-        self._dirty[key] = self._clock()
+        self._dirty[key] = time.monotonic()
         if key not in self._running:
-            self._ready.append(key)
-            self._wake.set()
+            self._ready.put_nowait(key)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Mark `key` dirty after `seconds`, unless an earlier timer is set."""
-        due = self._clock() + seconds
-        if self._due.get(key, float("inf")) <= due:
-            return
-        self._due[key] = due
-        self._serial += 1
-        heapq.heappush(self._timers, (due, self._serial, key))
-        self._wake.set()
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= due:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_at(due, self._fire, key)
+
+    def _fire(self, key: K) -> None:
+        del self._timers[key]
+        self.add(key)
 
     async def get(self) -> K:
         """Wait for a dirty key and return it; `done` ends its reconcile."""
-        while True:
-            wait = self._fire_timers()
-            if self._ready:
-                key = self._ready.popleft()
-                QUEUE_LATENCY_SECONDS.observe(self._clock() - self._dirty.pop(key))
-                self._running.add(key)
-                return key
-            self._wake.clear()
-            try:
-                async with asyncio.timeout(wait):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+        key = await self._ready.get()
+        QUEUE_LATENCY_SECONDS.observe(time.monotonic() - self._dirty.pop(key))
+        self._running.add(key)
+        return key
 
     def done(self, key: K, *, failed: bool = False) -> None:
         """Finish the reconcile of `key`; after a failure it is retried with back-off."""
         self._running.discard(key)
         if key in self._dirty:
-            self._ready.append(key)
-            self._wake.set()
+            self._ready.put_nowait(key)
         if not failed:
             self._failures.pop(key, None)
             return
@@ -102,18 +90,3 @@ class WorkQueue(Generic[K]):
                 log.exception("reconcile failed with an unexpected error; retried", extra={"key": str(key)})
             finally:
                 self.done(key, failed=has_failed)
-
-    def _fire_timers(self) -> float | None:
-        """Make due keys dirty; return the seconds until the next timer, or None without one."""
-        now = self._clock()
-        while self._timers:
-            due, _, key = self._timers[0]
-            if self._due.get(key) != due:  # replaced by an earlier one
-                heapq.heappop(self._timers)
-                continue
-            if due > now:
-                return due - now
-            heapq.heappop(self._timers)
-            del self._due[key]
-            self.add(key)
-        return None
