@@ -19,8 +19,6 @@ SIZE: Final = 3
 PLACES: Final = 10
 """Room for three gangs, and for a third of another."""
 FIT: Final = PLACES // SIZE
-_SCHEDULED_SECONDS: Final = 400.0
-"""A scheduler can miss the event that frees a place if it rejects a pod then; it tries again within 5.5 minutes."""
 
 
 def submit(api: Api, namespace: str, name: str, scheduling: Json, *, replicas: int = SIZE, scheduler: str = "") -> None:
@@ -47,7 +45,6 @@ def await_running(api: Api, namespace: str, name: str) -> None:
     wait_for(
         f"{name} to run",
         lambda: phase(api, namespace, name) == "Running",
-        seconds=_SCHEDULED_SECONDS,
         context=lambda: f"{api.job(namespace, name).get('status')}\n{_conditions(api, namespace)}",
     )
 
