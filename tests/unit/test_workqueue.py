@@ -54,6 +54,7 @@ async def test_of_several_delays_the_earliest_is_effective_and_fires_once(clock:
     queue.done("a")
     clock.now = 20.0
     await asyncio.sleep(0)
+    assert not queue._timers
     assert len(queue) == 0
 
 
