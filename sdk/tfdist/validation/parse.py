@@ -19,7 +19,7 @@ from tfdist.validation.metadata import metadata_problems
 from tfdist.validation.model_errors import field_error
 from tfdist.validation.partial import check_valid_fields
 from tfdist.validation.rules import broken_rules
-from tfdist.validation.structure import nulls, too_deep
+from tfdist.validation.structure import MAX_SPEC_BYTES, nulls, too_deep, too_large
 from tfdist.validation.templates import template_problems
 
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -28,7 +28,11 @@ _NULLS_ALLOWED: Final = ("spec", "training", "config")
 
 
 def parse(
-    manifest: Mapping[str, Any], pod_defaults: Mapping[str, Any] = _NO_DEFAULTS, *, programs: bool = True
+    manifest: Mapping[str, Any],
+    pod_defaults: Mapping[str, Any] = _NO_DEFAULTS,
+    *,
+    programs: bool = True,
+    max_bytes: int = MAX_SPEC_BYTES,
 ) -> TFDistJob:
     """Return the job of a manifest, with every default applied.
 
@@ -37,13 +41,14 @@ def parse(
         pod_defaults: partial pod template of the installation, which every job overrides.
         programs: whether the installation's trainer image has only the bundled programs, so that the configuration of
             jobs without an image is validated.
+        max_bytes: length of the specification's JSON above which it is not read, and has this error only.
 
     Raises:
-        ValidationFailed: with all errors; no manifest raises another exception.
+        ValidationFailed: with the errors; no manifest raises another exception.
     """
     content = {k: v for k, v in manifest.items() if k != "status"}
-    if deep := list(too_deep(content)):
-        raise ValidationFailed(deep)
+    if problems := list(too_large(content, max_bytes)) or list(too_deep(content)):
+        raise ValidationFailed(problems)
     try:
         job = TFDistJob.model_validate(content)
     except ValidationError as error:

@@ -12,6 +12,7 @@ from tfdist.api.v1 import ObjectMeta, TFDistJob, TFDistJobSpec
 from tfdist.contract import Role, Task
 from tfdist.validation.errors import FieldError
 from tfdist.validation.rules import broken_rules
+from tfdist.validation.structure import bounded
 
 _FIELD: Final = re.compile(r"spec\.(\w+)(?:\.(\w+))?")
 _ROLES: Final = (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)
@@ -34,7 +35,7 @@ def partial_job(manifest: Mapping[str, Any], problems: Iterable[FieldError], siz
         problems: errors of the manifest; their fields count as absent.
         sizes: number of replicas by role at the start of the job.
     """
-    raw_spec = manifest.get("spec")
+    raw_spec = bounded(manifest).get("spec")
     spec: Spec = dict(raw_spec) if isinstance(raw_spec, Mapping) else {}
     for problem in problems:
         match = _FIELD.match(problem.path)

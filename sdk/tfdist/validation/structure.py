@@ -1,19 +1,100 @@
-"""Errors of a manifest that the models do not detect, whatever the resource: its depth, and null fields."""
+"""Errors of a manifest that the models do not detect, whatever the resource: its size, its depth, and null fields."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from tfdist import messages
 from tfdist.validation.errors import FieldError
 from tfdist.validation.model_errors import takes_object
 
+MAX_SPEC_BYTES: Final = 256 * 1024
+"""Length of a specification as compact JSON in UTF-8, above which it is invalid without being read further."""
 MAX_DEPTH: Final = 64
 """Levels of objects and lists; an affinity, the deepest part of a pod, has twelve."""
 _SHOWN_LEVELS: Final = 3
+_SIZE_REMEDY: Final = (
+    "move code to training.source or the image, and data and long lists to files on a volume or in a ConfigMap"
+)
+_POLICIES: Final = (
+    "task",
+    "strategy",
+    "runPolicy",
+    "successPolicy",
+    "failurePolicy",
+    "scheduling",
+    "evaluation",
+    "checkpoint",
+    "networkPolicy",
+    "networkPolicyIngress",
+)
+"""Fields of a job that the life cycle of its running pods follows."""
+_MAX_POLICY_BYTES: Final = 4096
 
 Location = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OmittedSpec(Mapping[str, Any]):
+    """Stands for a specification above the limit, which is not kept in memory, and has its small policies.
+
+    It is a mapping, so that these are read as from any specification, and no `dict`: what writes JSON rejects it
+    instead of writing an incomplete specification.
+    """
+
+    policies: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a policy that was kept."""
+        return self.policies[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Return an iterator over the names of the policies that were kept."""
+        return iter(self.policies)
+
+    def __len__(self) -> int:
+        """Return the number of policies that were kept."""
+        return len(self.policies)
+
+
+def bounded(manifest: Mapping[str, Any], max_bytes: int = MAX_SPEC_BYTES) -> Mapping[str, Any]:
+    """Return a manifest that takes little memory: itself, or a copy with `OmittedSpec` for a specification too large.
+
+    `parse` and `parse_sweep` report the same error about both.
+    """
+    spec = manifest.get("spec")
+    if isinstance(spec, OmittedSpec) or not _is_larger(spec, max_bytes):
+        return manifest
+    fields = spec if isinstance(spec, Mapping) else {}
+    policies = {name: fields[name] for name in _POLICIES if name in fields}
+    small = {name: value for name, value in policies.items() if not _is_larger(value, _MAX_POLICY_BYTES)}
+    return {**manifest, "spec": OmittedSpec(small)}
+
+
+def too_large(content: Mapping[str, Any], max_bytes: int) -> Iterator[FieldError]:
+    """Yield the error of a specification with more than `max_bytes` bytes of JSON.
+
+    Its exact size is not part of the message: at admission, errors that the object had before are no errors of a
+    change, and every change of another field changes the size.
+    """
+    if _is_larger(content.get("spec"), max_bytes):
+        yield FieldError("spec", f"Too large: must have at most {max_bytes} bytes as JSON; {_SIZE_REMEDY}")
+
+
+def _is_larger(value: Any, max_bytes: int) -> bool:
+    if isinstance(value, OmittedSpec):
+        return True
+    try:
+        return len(to_json(value)) > max_bytes
+    except ValueError:  # not JSON, such as a lone surrogate
+        pass
+    try:
+        return len(repr(value)) > max_bytes
+    except (RecursionError, ValueError):
+        return False  # `too_deep` reports it
 
 
 def too_deep(content: Mapping[Any, Any]) -> Iterator[FieldError]:

@@ -16,7 +16,7 @@ from tfdist.validation.errors import FieldError, ValidationFailed
 from tfdist.validation.metadata import metadata_problems
 from tfdist.validation.model_errors import field_error
 from tfdist.validation.rules import broken_rules
-from tfdist.validation.structure import nulls, too_deep
+from tfdist.validation.structure import MAX_SPEC_BYTES, nulls, too_deep, too_large
 from tfdist.validation.sweep_parameters import parameter_problems
 from tfdist.validation.sweep_rules import search_problems, size_problems, template_problems
 from tfdist.validation.sweep_trials import trial_problems, trial_warnings
@@ -28,7 +28,11 @@ _LOWER_IS_BETTER: Final = ("loss", "error")
 
 
 def parse_sweep(
-    manifest: Mapping[str, Any], pod_defaults: Mapping[str, Any] = _NO_DEFAULTS, *, programs: bool = True
+    manifest: Mapping[str, Any],
+    pod_defaults: Mapping[str, Any] = _NO_DEFAULTS,
+    *,
+    programs: bool = True,
+    max_bytes: int = MAX_SPEC_BYTES,
 ) -> TFDistSweep:
     """Return the sweep of a manifest, with every default applied.
 
@@ -39,13 +43,14 @@ def parse_sweep(
         manifest: the JSON of a TFDistSweep.
         pod_defaults: partial pod template of the installation, which every job overrides.
         programs: as for `tfdist.validation.parse`.
+        max_bytes: as for `tfdist.validation.parse`.
 
     Raises:
-        ValidationFailed: with all errors; no manifest raises another exception.
+        ValidationFailed: with the errors; no manifest raises another exception.
     """
     content = {key: value for key, value in manifest.items() if key != "status"}
-    if deep := list(too_deep(content)):
-        raise ValidationFailed(deep)
+    if too_much := list(too_large(content, max_bytes)) or list(too_deep(content)):
+        raise ValidationFailed(too_much)
     sweep, problems = _parse_model(content)
     problems += metadata_problems(content.get("metadata"))
     problems += _nulls(content.get("spec"))

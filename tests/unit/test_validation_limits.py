@@ -1,0 +1,97 @@
+"""The size, the number of errors and the cost of validation are bounded, whatever the manifest has."""
+
+import json
+from typing import Any
+
+import pytest
+from support.factories import manifest
+from support.sweeps import sweep_manifest
+
+from tfdist.validation import FieldError, ValidationFailed, parse
+from tfdist.validation.partial import partial_job
+from tfdist.validation.structure import MAX_SPEC_BYTES, bounded
+from tfdist.validation.sweep import parse_sweep
+
+TOO_LARGE = "Too large: must have at most 262144 bytes as JSON; move code to training.source"
+
+
+def problems(bad: Any, **options: Any) -> list[FieldError]:
+    parse_kind = parse_sweep if bad["kind"] == "TFDistSweep" else parse
+    with pytest.raises(ValidationFailed) as caught:
+        parse_kind(bad, **options)
+    return caught.value.problems
+
+
+def compact(spec: Any) -> bytes:
+    return json.dumps(spec, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def oversized(**spec: Any) -> dict[str, Any]:
+    return manifest(template={"spec": {"nodeName": "x" * MAX_SPEC_BYTES}}, **spec)
+
+
+def test_a_specification_above_the_limit_has_this_error_only() -> None:
+    (problem,) = problems(oversized(unknown=1))
+    assert problem.path == "spec"
+    assert problem.message.startswith(TOO_LARGE)
+
+
+def test_the_limit_is_in_bytes_of_compact_json() -> None:
+    job = manifest(image="x" * 1000)
+    job["spec"]["workingDir"] = "é" * 1000
+    size = len(compact(job["spec"]))
+    assert parse(job, max_bytes=size)
+    assert [problem.path for problem in problems(job, max_bytes=size - 1)] == ["spec"]
+
+
+def test_the_specification_of_a_sweep_has_the_same_limit() -> None:
+    (problem,) = problems(sweep_manifest(template={"workingDir": "x" * MAX_SPEC_BYTES}))
+    assert (problem.path, problem.message[: len(TOO_LARGE)]) == ("spec", TOO_LARGE)
+
+
+@pytest.mark.parametrize("value", ["\ud800" * MAX_SPEC_BYTES, ["\ud800", "x" * MAX_SPEC_BYTES]])
+def test_a_value_that_is_not_json_is_no_way_around_the_limit(value: Any) -> None:
+    assert problems(manifest(workingDir=value))[0].message.startswith(TOO_LARGE)
+
+
+def test_the_error_is_the_same_for_every_size_so_that_an_oversized_job_can_be_suspended() -> None:
+    assert problems(oversized()) == problems(oversized(runPolicy={"suspend": True}))
+
+
+def test_a_small_manifest_is_bounded_already() -> None:
+    job = manifest()
+    assert bounded(job) is job
+
+
+@pytest.mark.parametrize("spec", ["x" * MAX_SPEC_BYTES, oversized()["spec"]])
+def test_a_specification_that_was_not_kept_has_the_same_error(spec: Any) -> None:
+    job = bounded(manifest() | {"spec": spec})
+    assert problems(job) == problems(oversized())
+    assert bounded(job) is job
+
+
+def test_of_a_specification_that_was_not_kept_no_json_can_be_written() -> None:
+    with pytest.raises(TypeError):
+        json.dumps(bounded(oversized())["spec"])
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_policies_of_an_oversized_specification_apply_to_the_running_job(kept: bool) -> None:
+    """Given a running job of which an edit made the template too large; then its limits are the new ones."""
+    job = oversized(runPolicy={"suspend": True, "activeDeadlineSeconds": 60, "backoffLimit": "x"}, task="Train")
+    job["metadata"]["uid"] = "u"
+    job = job if kept else dict(bounded(job))
+    spec = partial_job(job, problems(job), {"worker": 3}).spec
+    assert (spec.run_policy.suspend, spec.run_policy.active_deadline_seconds, spec.run_policy.backoff_limit) == (
+        True,
+        60,
+        3,
+    )
+    assert spec.worker is not None
+    assert spec.worker.replicas == 3
+    assert spec.template is None
+
+
+def test_a_policy_that_is_itself_large_is_not_kept() -> None:
+    job = bounded(oversized(runPolicy={"suspend": True}, failurePolicy={"rules": ["x" * 5000]}))
+    assert dict(job["spec"]) == {"runPolicy": {"suspend": True}}
