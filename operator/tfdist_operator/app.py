@@ -4,6 +4,9 @@ kopf calls the controller through `handlers`: it watches the jobs, whose events 
 replica keeps its caches in sync; only the leader reconciles (`leader`). If a task ends, the process exits: Kubernetes
 restarts it, and all state is derived from the API server. On loss of the Lease the process exits immediately, without
 graceful shutdown, so that it cannot write any more.
+
+The Lease is renewed, and probes are answered, in a thread with an event loop of its own: no work of the main loop
+delays them (ADR 53). If the main loop is stuck, that thread releases the Lease and ends the process.
 """
 
 import asyncio
@@ -11,6 +14,7 @@ import logging
 import os
 import socket
 import sys
+import threading
 import uuid
 from collections.abc import Mapping
 from functools import partial
@@ -21,13 +25,16 @@ import uvloop
 
 from tfdist.api.resource import PLURAL
 from tfdist_operator import config, handlers
+from tfdist_operator.budget import BUDGET
+from tfdist_operator.cache.manifests import restored
 from tfdist_operator.caches import Caches
-from tfdist_operator.health import HealthServer, LoopLag
+from tfdist_operator.health import STUCK_SECONDS, HealthServer, LoopLag
 from tfdist_operator.kopf_adapter.kopf_session import KopfSession
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.connection import authorization, find_connection, ssl_context
 from tfdist_operator.kube.connectivity import Connectivity
 from tfdist_operator.kube.keys import ALL_NAMESPACES
+from tfdist_operator.kube.loop_thread import LoopThread
 from tfdist_operator.kube.preflight import CrdMissing, await_crd, streams_lists
 from tfdist_operator.kube.stale_crd import CrdCheck
 from tfdist_operator.leader import start_leader_tasks
@@ -45,6 +52,8 @@ log = logging.getLogger(__name__)
 
 _LEASE_TIMEOUT_SECONDS: Final = 4.0
 """Timeout of a renewal: two can time out before the renew deadline."""
+_LOG_SECONDS: Final = 2.0
+"""Time limit of the last line of the log."""
 _STOP_SECONDS: Final = 1.0
 """Time limit for the loops to stop before the Lease is released."""
 
@@ -59,12 +68,14 @@ class Controller:
         self._instance = os.environ.get("HOSTNAME") or socket.gethostname()
         connectivity = Connectivity()
         connect = partial(Client, info.server, tls, authorized, connectivity=connectivity)
+        self._lease_thread = LoopThread("lease and probes")
         # A separate client: neither a full pool nor a Retry-After of the server may delay a renewal.
         self._lease_client = connect(connections=2, timeout_seconds=_LEASE_TIMEOUT_SECONDS)
         lease = LeaseLock(self._lease_client, settings.lease_namespace, settings.lease_name, info.token)
         self._elector = LeaderElector(lease, f"{self._instance}_{uuid.uuid4()}")
         self._client = connect(may_write=self._elector.is_leader if settings.leader_election else lambda: True)
-        self._kopf_session = KopfSession(tls, authorized, settings.namespaces or (ALL_NAMESPACES,))
+        namespaces = settings.namespaces or (ALL_NAMESPACES,)
+        self._kopf_session = KopfSession(tls, authorized, namespaces, settings.max_spec_bytes)
         self._caches = caches = Caches(self._client, self._kopf_session, settings)
         self._lag = LoopLag()
         self._crd = CrdCheck(self._client)
@@ -90,25 +101,27 @@ class Controller:
     def on_job_event(self, kind: str | None, raw: Any) -> None:
         """Update the job cache from an event."""
         jobs = self._caches.jobs
-        (jobs.on_delete if kind == "DELETED" else jobs.on_update)(raw)
+        (jobs.on_delete if kind == "DELETED" else jobs.on_update)(restored(raw))
 
     def review(self, manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> Review:
         """Return the admission response for a job that is created, or changed from `old`."""
         settings = self._settings
-        return review(manifest, old, settings.installation.pod_defaults, programs=settings.check_programs)
+        options: dict[str, Any] = {"programs": settings.check_programs, "max_bytes": settings.max_spec_bytes}
+        return review(manifest, old, settings.installation.pod_defaults, **options)
 
     async def start(self) -> None:
         """Open the connections and start every task of a standby; kopf watches once this returns."""
         initialize_series()
         await self._client.__aenter__()
-        await self._lease_client.__aenter__()
+        await self._lease_thread.run(self._lease_client.__aenter__())
         await self._webhook_client.__aenter__()
         try:
-            await self._probes.start(self._settings.port)
+            await self._lease_thread.run(self._probes.start(self._settings.port))
         except OSError as error:
             # No task has started that must be stopped, and kopf would end by SIGKILL after STOP_SECONDS.
             _end_at_once("the controller cannot start", f"TFDIST_PORT={self._settings.port}: {error}")
         self._supervisor.start("event loop lag", self._lag.run())
+        self._supervisor.start("watchdog of the event loop", self._lease_thread.run(self._end_when_stuck()))
         await self._await_api()
         if self._certificate is not None:
             self._supervisor.start("certificate of the webhook", self._certificate.run())
@@ -133,12 +146,12 @@ class Controller:
     async def stop(self) -> None:
         """Stop reconciling, then release the Lease, then close the connections."""
         await self._supervisor.stop(_STOP_SECONDS)
-        await self._elector.release()
-        await self._probes.stop()
+        await self._lease_thread.run(self._elector.release())
+        await self._lease_thread.run(self._probes.stop())
         if self._diagnosis is not None:
             await self._diagnosis.close()
         await self._client.__aexit__()
-        await self._lease_client.__aexit__()
+        await self._lease_thread.run(self._lease_client.__aexit__())
         await self._webhook_client.__aexit__()
         self.stop_flag.set()  # otherwise kopf waits 5 s for its own task that waits for this flag
         log.info("controller has stopped")
@@ -153,12 +166,23 @@ class Controller:
         await self._crd.wait()
         if not self._settings.leader_election:
             await self._caches.resync.run(self._begin)
-        await self._elector.acquire()
+        await self._lease_thread.run(self._elector.acquire())
         self._supervisor.start("resync", self._caches.resync.run(self._begin))
+        await self._lease_thread.run(self._renew())
+
+    async def _renew(self) -> NoReturn:
+        """Renew the Lease until it is lost, and end the process then; run in the thread of the Lease."""
         try:
             await self._elector.renew_until_lost()
         except LeadershipLost as lost:
             _end_at_once("leadership is lost; the process exits and restarts as a standby", str(lost))
+
+    async def _end_when_stuck(self) -> NoReturn:
+        """End the process when the main loop is stuck, so that a standby leads; run in the thread of the Lease."""
+        await self._lag.stuck()
+        await self._elector.release()
+        text = f"the main event loop has not run for {STUCK_SECONDS} s; the Lease is released, and the process exits"
+        _end_at_once(text, f"it was {BUDGET.current or 'not working for an object'}")
 
     def _begin(self) -> None:
         """Start to reconcile: enqueue every job, and each job that changes from now on."""
@@ -187,6 +211,7 @@ class Controller:
 
 
 def _end_at_once(message: str, reason: str) -> NoReturn:
+    threading.Timer(_LOG_SECONDS, os._exit, [1]).start()  # a main loop that is stuck may hold a lock of the log
     log.error(message, extra={"why": reason})
     logging.shutdown()
     os._exit(1)
@@ -217,6 +242,7 @@ def main() -> None:
     """Entry point of the controller's image."""
     settings = config.from_environment()
     configure(settings.log_level)
+    threading.Thread(target=BUDGET.watch, name="budget", daemon=True).start()
     log.info("controller starts", extra={"python": sys.version.split()[0]})
     uvloop.run(run(settings))
 

@@ -43,11 +43,13 @@ class Caches:
         self.queue: WorkQueue[NamespacedName] = WorkQueue()
         self.leads = False
         pod_defaults, programs = settings.installation.pod_defaults, settings.check_programs
-        make_sweeps = partial(SweepCache, pod_defaults, check_programs=programs)
+        limit = settings.max_spec_bytes
+        make_sweeps = partial(SweepCache, pod_defaults, check_programs=programs, max_spec_bytes=limit)
         self.sweeps = Sweeps(client, self.namespaces, make_sweeps, lambda: self.leads)
         self.jobs = JobCache(
             pod_defaults,
             check_programs=programs,
+            max_spec_bytes=limit,
             on_change=self._enqueue,
             on_trial_change=self.sweeps.job_changed,
         )

@@ -16,10 +16,13 @@ from tfdist.api import patterns
 from tfdist.render.installation import NAME_LABEL, Installation
 from tfdist.validation.merged_pods import without_image
 from tfdist.validation.metadata import label_problems
+from tfdist.validation.structure import MAX_SPEC_BYTES
 
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _EXAMPLE_DEFAULTS: Final = '{"spec": {"nodeSelector": {"pool": "training"}}}'
 _MOST_WORKERS: Final = 1000
+_LARGEST_SPEC_BYTES: Final = 3 << 20
+"""The API server stores no larger object."""
 _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 _DOMAIN: Final = re.compile(patterns.DNS_NAME)
 _LONGEST_DOMAIN: Final = 253
@@ -44,6 +47,8 @@ class Config:
     check_programs: bool = True
     """TFDIST_CHECK_PROGRAMS: `false` if the trainer image has other programs than the bundled ones; `training` of jobs
     with the default image is then checked only by the program, when it starts."""
+    max_spec_bytes: int = MAX_SPEC_BYTES
+    """TFDIST_MAX_SPEC_BYTES: size of the largest valid specification of a job or sweep, as JSON."""
     port: int = 8080
     """TFDIST_PORT: port of /healthz, /readyz and /metrics."""
     workers: int = 16
@@ -90,6 +95,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
         ),
         namespaces=_names(environment.get("TFDIST_NAMESPACE", "")),
         check_programs=given.switch("TFDIST_CHECK_PROGRAMS", default=Config.check_programs),
+        max_spec_bytes=given.whole("TFDIST_MAX_SPEC_BYTES", Config.max_spec_bytes, _LARGEST_SPEC_BYTES),
         port=given.whole("TFDIST_PORT", Config.port, 65535),
         workers=given.whole("TFDIST_WORKERS", Config.workers, _MOST_WORKERS),
         progress_poll_seconds=given.number("TFDIST_PROGRESS_POLL_SECONDS", Config.progress_poll_seconds),

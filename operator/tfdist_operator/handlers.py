@@ -100,7 +100,7 @@ def settings() -> kopf.OperatorSettings:
     result.peering.standalone = True
     result.watching.inactivity_timeout = INACTIVITY_SECONDS
     result.watching.server_timeout = 300
-    result.watching.chunk_size = 500  # for servers that do not stream lists
+    result.watching.chunk_size = 25  # for servers that do not stream lists: a page of the largest jobs has 6 MB
     result.queueing.idle_timeout = 1.0
     result.queueing.exit_timeout = 0.5
     result.networking.request_timeout = 30.0

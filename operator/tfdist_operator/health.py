@@ -1,8 +1,10 @@
-"""The HTTP server of probes and metrics: /healthz, /readyz, /metrics.
+"""The HTTP server of probes and metrics, in the thread of the Lease: /healthz, /readyz, /metrics.
 
-Healthy means that the event loop runs and that every watch receives data or is resumed: the liveness probe restarts a
-controller with a watch that has stopped without an error. An API server that answers no request causes no restart.
-Ready means that the caches are synced: a standby is ready, as the leader is.
+Healthy means that every watch receives data or is resumed: the liveness probe restarts a controller with a watch that
+has stopped without an error. An API server that answers no request causes no restart. Ready means that the caches are
+synced: a standby is ready, as the leader is.
+
+A main event loop that is stuck is found in this thread, too (`LoopLag.stuck`), and ends the process.
 """
 
 import asyncio
@@ -20,29 +22,39 @@ from tfdist.status.phase import starting_seconds
 from tfdist_operator import metrics
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.pod_cache import PodCache
+from tfdist_operator.http_server import HttpServer
 from tfdist_operator.kube.connectivity import Connectivity
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.workqueue import WorkQueue
 
 WATCH_SILENCE_SECONDS: Final = 180.0
 """A watch that receives nothing, no bookmark either, is replaced after two minutes."""
-LOOP_BLOCKED_SECONDS: Final = 30.0
+STUCK_SECONDS: Final = 30
+"""The main loop is stuck if this thread has run each second and the main loop has not run at all."""
+CONNECTIONS: Final = 64
+"""Maximum number of open connections; a kubelet and a Prometheus use one each, for milliseconds."""
+METRICS_SECONDS: Final = 1.0
+"""How long a text of the metrics is served again: with 5,000 jobs making it takes 0.1 s."""
 
 _LAG_INTERVAL_SECONDS: Final = 0.5
 _LAG_MEMORY: Final = 120
 """Number of measurements kept: those of one minute."""
+_GAUGES_SECONDS: Final = 2.0
+"""Time limit for the main loop to count what is cached."""
 
 
 class LoopLag:
-    """Measures the lag of the event loop: a blocked loop delays every probe, watch and renewal of the Lease."""
+    """Measures the lag of the main event loop: a blocked loop delays every watch and every reconcile."""
 
     def __init__(self) -> None:
         self._lags: deque[float] = deque([0.0], maxlen=_LAG_MEMORY)
+        self._beats, self._beat_at = 0, time.monotonic()
 
     @property
     def worst_seconds(self) -> float:
-        """The longest lag within the last minute."""
-        return max(self._lags)
+        """The longest lag within the last minute, that of now included."""
+        current = time.monotonic() - self._beat_at - _LAG_INTERVAL_SECONDS if self._beats else 0.0
+        return max(current, *tuple(self._lags))
 
     async def run(self) -> None:
         """Measure until cancelled."""
@@ -54,6 +66,19 @@ class LoopLag:
     def note(self, seconds: float) -> None:
         """Record one measurement."""
         self._lags.append(max(0.0, seconds))
+        self._beats, self._beat_at = self._beats + 1, time.monotonic()
+
+    async def stuck(self, seconds: int = STUCK_SECONDS) -> None:
+        """Return when the main loop is stuck; run in another event loop.
+
+        What counts is how often this loop has run without a measurement of the main loop, not the time: a process that
+        is suspended, or a machine without CPU time, stops both.
+        """
+        beats, silent_seconds = self._beats, 0
+        while silent_seconds < seconds:
+            await asyncio.sleep(1.0)
+            silent_seconds = silent_seconds + 1 if self._beats == beats else 0
+            beats = self._beats
 
 
 class Watch(Protocol):
@@ -72,7 +97,7 @@ class Watch(Protocol):
 
 
 class HealthServer:
-    """Serves probes and metrics.
+    """Serves probes and metrics from the event loop in which it is started; created in the main loop.
 
     Args:
         watches: the watches whose silence and sync are checked.
@@ -80,7 +105,7 @@ class HealthServer:
         jobs: for metrics, as are the next two.
         pods: the cache of pods.
         queue: the queue of jobs.
-        lag: the lag of the event loop.
+        lag: the lag of the main loop.
         role: returns the leader, for the message of /readyz.
         leading_error: returns the reason why this replica cannot lead; "" for none.
     """
@@ -104,58 +129,76 @@ class HealthServer:
         self._lag = lag
         self._role = role
         self._leading_error = leading_error
-        self._runner: web.AppRunner | None = None
+        self._main_loop = asyncio.get_running_loop()
+        self._server = HttpServer(self._answer, CONNECTIONS)
+        self._metrics_text = b""
+        self._metrics_made_at = float("-inf")
+        self._making_metrics = asyncio.Lock()
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """The addresses that it listens on."""
+        return [address[:2] for address in self._server.addresses]
 
     async def start(self, port: int) -> None:
-        """Serve on `port` of every address until stopped."""
-        app = web.Application()
-        app.add_routes(
-            [
-                web.get("/healthz", self._health),
-                web.get("/readyz", self._readiness),
-                web.get("/metrics", self._metrics),
-            ]
-        )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, port=port).start()
+        """Serve on `port` of every address until stopped.
+
+        Raises:
+            OSError: the port is in use.
+        """
+        await self._server.start(port)
 
     async def stop(self) -> None:
         """Stop serving."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._server.stop()
 
     def problems(self) -> list[str]:
         """Return the errors of this process that a restart may remove."""
         silences = {watch.what: self._connectivity.reachable_seconds(watch.last_contact) for watch in self._watches}
-        problems = [
+        return [
             f"the watch of {watch_name} has received nothing for {seconds:.0f} s, while the API server answers"
             for watch_name, seconds in silences.items()
             if seconds > WATCH_SILENCE_SECONDS
         ]
-        if self._lag.worst_seconds > LOOP_BLOCKED_SECONDS:
-            problems.append(f"the event loop was blocked for {self._lag.worst_seconds:.0f} s")
-        return problems
 
     def unready_reasons(self) -> list[str]:
         """Return the reasons why the caches are not synced or this replica cannot lead."""
         listing = [f"{watch.what} are being listed" for watch in self._watches if not watch.synced.is_set()]
         return [*listing, *filter(None, [self._leading_error()])]
 
-    async def _health(self, _: web.Request) -> web.Response:
-        problems = self.problems()
-        return web.Response(text="\n".join(problems or ["healthy"]) + "\n", status=503 if problems else 200)
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        match request.method, request.path:
+            case "GET", "/healthz":
+                return _probe(self.problems(), "healthy")
+            case "GET", "/readyz":
+                return _probe(self.unready_reasons() + self.problems(), f"ready; {self._role()}")
+            case "GET", "/metrics":
+                return web.Response(body=await self._metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(status=404, text="GET /healthz, /readyz or /metrics\n")
 
-    async def _readiness(self, _: web.Request) -> web.Response:
-        problems = self.unready_reasons() + self.problems()
-        text = "\n".join(problems or [f"ready; {self._role()}"])
-        return web.Response(text=text + "\n", status=503 if problems else 200)
+    async def _metrics(self) -> bytes:
+        """Return the metrics as text, made at most once in `METRICS_SECONDS`."""
+        async with self._making_metrics:
+            if time.monotonic() - self._metrics_made_at >= METRICS_SECONDS:
+                metrics.LOOP_LAG_SECONDS.set(self._lag.worst_seconds)
+                await self._count_in_main_loop()
+                self._metrics_text = await asyncio.to_thread(generate_latest)
+                self._metrics_made_at = time.monotonic()
+            return self._metrics_text
 
-    async def _metrics(self, _: web.Request) -> web.Response:
+    async def _count_in_main_loop(self) -> None:
+        """Count what is cached where the caches change; a busy main loop leaves the last counts."""
+        counted = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._count(), self._main_loop))
+        try:
+            async with asyncio.timeout(_GAUGES_SECONDS):
+                await counted
+        except TimeoutError:
+            counted.cancel()
+
+    async def _count(self) -> None:
         metrics.QUEUE_DEPTH.set(len(self._queue))
         metrics.CACHED.labels(resource="pods").set(len(self._pods))
         metrics.CACHED.labels(resource="tfdistjobs").set(len(self._jobs))
-        metrics.LOOP_LAG_SECONDS.set(self._lag.worst_seconds)
         metrics.JOBS.clear()
         for phase, count in Counter(j.phase or JobPhase.PENDING for j in self._jobs.all()).items():
             metrics.JOBS.labels(phase=phase).set(count)
@@ -163,4 +206,7 @@ class HealthServer:
         starting = (job for job in self._jobs.all() if job.phase is JobPhase.STARTING)
         longest = max((starting_seconds(job.status, now) for job in starting), default=0.0)
         metrics.LONGEST_START_SECONDS.set(longest)
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _probe(problems: Sequence[str], text: str) -> web.Response:
+    return web.Response(text="\n".join(problems or [text]) + "\n", status=503 if problems else 200)

@@ -1,5 +1,7 @@
 """The tasks that only the leader runs: workers that reconcile jobs and sweeps, and the poller of reports."""
 
+from typing import Final
+
 from tfdist_operator import config
 from tfdist_operator.cache.owned_cache import controller_label
 from tfdist_operator.cache.runtime_state import RuntimeStateStore
@@ -16,6 +18,10 @@ from tfdist_operator.requests.resources import ResourceClient
 from tfdist_operator.requests.workload_requests import WorkloadRequests
 from tfdist_operator.supervisor import TaskSupervisor
 from tfdist_operator.sweeps import SweepDependencies, SweepReconciler, SweepRequests
+
+_EXPENSIVE_WORKERS: Final = 4
+"""Requests of one expensive job are sent while the thread plans another one."""
+_SWEEP_WORKERS: Final = 4
 
 
 def start_leader_tasks(
@@ -53,6 +59,9 @@ def start_leader_tasks(
     supervisor.start("progress", poller.run())
     for number in range(settings.workers):
         supervisor.start(f"worker {number}", caches.queue.run_worker(reconciler.reconcile))
+    for number in range(_EXPENSIVE_WORKERS):
+        work = deps.expensive.run_worker(reconciler.reconcile_expensive)
+        supervisor.start(f"worker of expensive jobs {number}", work)
     sweeps = SweepDependencies(
         sweeps=caches.sweeps.cache,
         jobs=caches.jobs,
@@ -60,5 +69,7 @@ def start_leader_tasks(
         requests=SweepRequests(client),
         resources=resources,
     )
-    supervisor.start("sweeps", caches.sweeps.queue.run_worker(SweepReconciler(sweeps).reconcile))
+    sweep_reconciler = SweepReconciler(sweeps)
+    for number in range(_SWEEP_WORKERS):
+        supervisor.start(f"sweeps {number}", caches.sweeps.queue.run_worker(sweep_reconciler.reconcile))
     return diagnosis

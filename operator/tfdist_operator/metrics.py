@@ -1,5 +1,6 @@
 """The controller's Prometheus metrics, defined once; docs/metrics.md explains their use."""
 
+from itertools import product
 from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
@@ -52,6 +53,9 @@ CACHE_CORRECTIONS: Final = Counter(
     "tfdist_cache_corrections", "Cached objects that were older than the API server's, or deleted there", ["resource"]
 )
 CACHED: Final = Gauge("tfdist_cached_objects", "Objects in the caches", ["resource"])
+SLOW_OBJECTS: Final = Counter(
+    "tfdist_slow_objects", "Times that parsing or planning an object took over a second of CPU time", ["kind", "work"]
+)
 LOOP_LAG_SECONDS: Final = Gauge("tfdist_event_loop_lag_seconds", "Longest delay of the event loop in the last minute")
 
 
@@ -61,3 +65,5 @@ def initialize_series() -> None:
         RESTARTS.labels(reason=reason)
     for result in (JobPhase.SUCCEEDED, JobPhase.FAILED):
         JOB_DURATION.labels(result=result)
+    for kind, work in product(("job", "sweep"), ("parse", "plan")):
+        SLOW_OBJECTS.labels(kind=kind, work=work)

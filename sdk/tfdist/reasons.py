@@ -239,6 +239,11 @@ class EventReason(Reason):
         "Warning",
         "another controller acts on the same job; the message names its Lease",
     )
+    SET_ASIDE = (
+        "SetAside",
+        "Warning",
+        "planning the job took so long that it would delay other jobs; it is planned again at the time in the message",
+    )
     STATUS_REJECTED = (
         "StatusRejected",
         "Warning",

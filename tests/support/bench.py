@@ -41,6 +41,7 @@ class Bench:
         self._diagnosis = diagnosis
         self.served_systems: frozenset[GangSystem] = frozenset()
         self.now = NOW
+        self.clock = 1000.0
         self.start()
 
     def another(self) -> "Bench":
@@ -68,7 +69,9 @@ class Bench:
             diagnosis=self._diagnosis,
             controller="tfdist-system.test",
             now=lambda: self.now,
+            clock=lambda: self.clock,
         )
+        self.expensive = deps.expensive
         self._reconciler = Reconciler(deps, INSTALLATION, PollRate(2, 10))
         if JOB in self.api.objects:
             self.jobs.upsert(self.api.objects[JOB])
@@ -103,6 +106,10 @@ class Bench:
     async def reconcile(self) -> bool:
         """Reconcile once and return whether that succeeded."""
         return await self._reconciler.reconcile(KEY)
+
+    async def reconcile_expensive(self) -> bool:
+        """Reconcile once as an expensive job, and return whether that succeeded."""
+        return await self._reconciler.reconcile_expensive(KEY)
 
     def run(self, *replicas: str) -> None:
         """Let the containers of pods run."""

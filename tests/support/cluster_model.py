@@ -27,11 +27,14 @@ from tfdist.planner import Plan, plan
 from tfdist.planner.plan import WorkloadChange
 from tfdist.render.names import CHECKPOINT_ANNOTATION
 from tfdist.timestamps import rfc3339
-from tfdist_operator.cache.specifications import older_specifications, partial
+from tfdist.validation.structure import MAX_SPEC_BYTES
+from tfdist_operator.cache.specifications import SpecificationReader, partial
 
 RESULT = {"step": 9, "checkpoint": "/c/9", "metrics": {"accuracy": 0.9}, "examples": 10, "time": "2030-01-01T00:00:00Z"}
 EVICTED = -1
 EXITS = (0, 1, 3, 42, 75, 78, 137, 143, EVICTED)
+
+_READER = SpecificationReader({}, check_programs=True, max_bytes=MAX_SPEC_BYTES)
 
 
 class Cluster:
@@ -90,7 +93,7 @@ class Cluster:
         job, _, _ = parsed(self.kind, self.seen.edition)
         specifications = {**self.older, self.seen.generation: job} if job else self.older
         self.seen = replace(self.true)
-        self.older = older_specifications(self._raw(), specifications, {})
+        self.older = _READER.read_older(_READER.older(self._raw(), specifications))
 
     def _raw(self) -> dict[str, Any]:
         raw = self.seen.edition.manifest(self.kind)

@@ -105,4 +105,6 @@ def test_the_older_of_two_jobs_is_known_also_if_they_were_created_in_the_same_se
     for each in (raw("a", on("/ckpt")), raw("b", on("/ckpt")), raw("c", on("/ckpt"), created="2029-01-01T00:00:00Z")):
         jobs.upsert(each)
     older = {user.name: user.is_older for user in jobs.directory_users(get(jobs, "b"))}
-    assert older == {"a": True, "c": True}
+    assert older == {"c": True}, "the oldest of those that wait"
+    assert [(user.name, user.is_older) for user in jobs.directory_users(get(jobs, "c"))] == [("a", False)]
+    assert [(user.name, user.is_older) for user in jobs.directory_users(get(jobs, "a"))] == [("c", True)]

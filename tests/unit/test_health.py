@@ -4,12 +4,14 @@ A controller whose port is in use reports it and ends.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import pathlib
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -17,9 +19,10 @@ import pytest
 
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.pod_cache import PodCache
-from tfdist_operator.health import LOOP_BLOCKED_SECONDS, WATCH_SILENCE_SECONDS, HealthServer, LoopLag
+from tfdist_operator.health import CONNECTIONS, WATCH_SILENCE_SECONDS, HealthServer, LoopLag
 from tfdist_operator.kube.connectivity import Connectivity
 from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.loop_thread import LoopThread
 from tfdist_operator.kube.workqueue import WorkQueue
 
 
@@ -49,20 +52,23 @@ class Replica:
         self.now += seconds
         self.connectivity.on_response()
 
+    @property
+    def port(self) -> int:
+        return self.probes.addresses[0][1]
+
     async def ask(self, path: str) -> tuple[int, str]:
-        runner = self.probes._runner
-        assert runner is not None
-        port = next(address[1] for address in runner.addresses if len(address) == 2)  # that of IPv4
-        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self.port}{path}") as answer:
             return answer.status, (await answer.text()).strip()
 
 
 @pytest.fixture
 async def replica() -> AsyncIterator[Replica]:
-    made = Replica()
-    await made.probes.start(0)
+    """A replica that serves its probes in a thread, as the controller does."""
+    made, thread = Replica(), LoopThread("probes")
+    await thread.run(made.probes.start(0))
     yield made
-    await made.probes.stop()
+    await thread.run(made.probes.stop())
+    await thread.close()
 
 
 async def test_a_replica_is_not_ready_while_a_kind_is_being_listed(replica: Replica) -> None:
@@ -111,12 +117,55 @@ async def test_after_an_outage_the_watches_have_the_usual_time_to_resume(replica
     assert (status, len(text.splitlines())) == (503, 2), "both watches did not come back"
 
 
-async def test_a_blocked_event_loop_makes_unhealthy_for_a_minute(replica: Replica) -> None:
-    replica.lag.note(LOOP_BLOCKED_SECONDS + 1)
-    assert await replica.ask("/healthz") == (503, "the event loop was blocked for 31 s")
-    for _ in range(120):  # two measurements a second
-        replica.lag.note(0.0)
+async def test_probes_and_metrics_are_answered_while_the_main_loop_is_blocked(replica: Replica) -> None:
+    def blocking(path: str) -> bytes:
+        with urllib.request.urlopen(f"http://127.0.0.1:{replica.port}{path}", timeout=240) as answer:
+            return bytes(answer.read())
+
+    assert blocking("/healthz") == b"healthy\n"
+    assert b"tfdist_event_loop_lag_seconds" in blocking("/metrics")
+
+
+async def test_a_main_loop_that_is_blocked_is_stuck_once_another_loop_has_run_for_long_without_it(
+    replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 0
+
+    async def passes(_: float) -> None:
+        nonlocal seconds
+        seconds += 1
+        if seconds in {20, 40}:  # the main loop runs
+            replica.lag.note(19.0)
+
+    monkeypatch.setattr(asyncio, "sleep", passes)
+    await replica.lag.stuck(30)
+    assert seconds == 70
+
+
+async def test_metrics_are_made_once_a_second_for_any_number_of_scrapes(replica: Replica) -> None:
+    made = [await replica.ask("/metrics") for _ in range(3)]
+    replica.lag.note(123.0)
+    assert await replica.ask("/metrics") == made[-1]
+
+
+async def test_open_connections_keep_no_probe_from_being_answered(replica: Replica) -> None:
+    """Given more connections than the limit, which send nothing; then the oldest are closed, and a probe passes."""
+    held = [await asyncio.open_connection("127.0.0.1", replica.port) for _ in range(CONNECTIONS + 20)]
     assert await replica.ask("/healthz") == (200, "healthy")
+    closed = [reader for reader, _ in held[:20]]
+    for reader in closed:
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+    for _, writer in held:
+        writer.close()
+
+
+async def test_a_connection_has_one_request(replica: Replica) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", replica.port)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
+    with contextlib.suppress(ConnectionResetError):
+        assert (await reader.read()).count(b"HTTP/1.1 200 OK") == 1
+    writer.close()
 
 
 async def test_a_scrape_has_the_sizes_of_the_caches(replica: Replica) -> None:

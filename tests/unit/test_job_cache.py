@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.factories import UID, manifest
 
-from tfdist_operator.cache import job_cache
+from tfdist_operator.cache import specifications
 from tfdist_operator.cache.job_cache import CachedJob, JobCache
 from tfdist_operator.kube.decode import decode
 from tfdist_operator.kube.keys import NamespacedName
@@ -65,7 +65,7 @@ def test_a_bug_in_validation_makes_one_job_invalid(monkeypatch: pytest.MonkeyPat
     def fails(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(job_cache, "parse", fails)
+    monkeypatch.setattr(specifications, "parse", fails)
     (problem,) = stored(manifest()["spec"]).problems
     assert str(problem).startswith(f"spec: cannot be read: {type(error).__name__}")
 
@@ -158,3 +158,109 @@ def test_a_list_of_one_namespace_removes_only_its_own_jobs() -> None:
         NamespacedName("c", "fashion"),
         NamespacedName("a", "fashion"),
     ]
+
+
+def large(size: int, version: int = 5, generation: int = 1, **spec: Any) -> dict[str, Any]:
+    """Return a valid job with a specification of about `size` bytes."""
+    made = manifest(env=[{"name": f"V{n}", "value": "x" * 1000} for n in range(size // 1030)], **spec)
+    made["metadata"] |= {"uid": UID, "generation": generation, "resourceVersion": str(version)}
+    return made
+
+
+def test_a_large_specification_is_kept_as_json_and_read_when_it_is_planned() -> None:
+    jobs = JobCache()
+    jobs.on_update(large(50_000))
+    (cached,) = jobs.all()
+    assert (cached.job, len(cached.large) > 49_000) == (None, True)
+    read = jobs.read(cached)
+    assert (read.job is not None, read.problems, read.large) == (True, (), b"")
+    assert jobs.read(cached).job is read.job, "what was read last is kept"
+    assert jobs.all() == [cached]
+
+
+def test_the_errors_of_a_large_specification_are_found_when_it_is_read() -> None:
+    jobs = JobCache()
+    jobs.on_update(large(50_000, checkpoint={"directory": "relative", "every": 3}))
+    (cached,) = jobs.all()
+    read = jobs.read(cached)
+    assert read.job is None
+    assert read.partial is not None
+    assert any("checkpoint" in str(problem) for problem in read.problems)
+
+
+def test_labels_and_suspension_of_a_large_job_are_those_of_its_newest_version() -> None:
+    jobs = JobCache()
+    jobs.on_update(large(50_000))
+    labelled = large(50_000, version=6, runPolicy={"suspend": True}, generation=2)
+    labelled["metadata"]["labels"] = {"team": "vision"}
+    jobs.on_update(labelled)
+    (cached,) = jobs.all()
+    read = jobs.read(cached).job
+    assert cached.suspended
+    assert read is not None
+    assert read.metadata.labels == {"team": "vision"}
+
+
+def test_the_earlier_large_specification_of_running_pods_is_kept() -> None:
+    jobs = JobCache()
+    jobs.on_update(large(50_000))
+    changed = large(60_000, version=6, generation=2) | {"status": {"gangs": {"training": {"generation": 1}}}}
+    jobs.on_update(changed)
+    (cached,) = jobs.all()
+    older = jobs.read(cached).older
+    assert len(older[1].spec.env or ()) == 48
+    small = manifest() | {"status": changed["status"]}
+    small["metadata"] |= {"uid": UID, "generation": 3, "resourceVersion": "7"}
+    jobs.on_update(small)
+    assert [*jobs.read(jobs.all()[0]).older] == [1]
+
+
+def test_a_specification_above_the_limit_is_invalid_and_not_kept() -> None:
+    jobs = JobCache()
+    jobs.on_update(large(300_000, runPolicy={"managedBy": "example.com/other"}))
+    (cached,) = jobs.all()
+    (problem,) = cached.problems
+    assert str(problem).startswith("spec: Too large: must have at most 262144 bytes as JSON")
+    assert (cached.large, cached.managed_by) == (b"", "example.com/other")
+
+
+def test_the_location_of_a_large_job_is_known_once_it_was_read() -> None:
+    jobs = JobCache()
+    jobs.on_update(large(50_000, checkpoint={"directory": "s3://bucket/run"}))
+    (cached,) = jobs.all()
+    assert jobs.unlocated("team") == [cached]
+    jobs.locate(jobs.read(cached))
+    assert jobs.unlocated("team") == []
+    assert jobs.all()[0].location is not None
+
+
+def test_no_location_of_a_deleted_or_changed_job_is_kept() -> None:
+    jobs = JobCache()
+    for generation in range(1, 100):
+        made = manifest(checkpoint={"directory": f"s3://bucket/{generation}"})
+        made["metadata"] |= {"uid": UID, "generation": generation, "resourceVersion": str(generation)}
+        jobs.on_update(made)
+    assert len(jobs._by_location) == 1
+    jobs.on_delete(made)
+    assert not jobs._by_location
+
+
+def test_jobs_that_wait_for_a_directory_are_reported_when_it_is_free() -> None:
+    """Given three jobs of one directory; when the one that runs ends, then the other two are reconciled."""
+    changed: list[str] = []
+    jobs = JobCache(on_change=lambda key: changed.append(key.name))
+
+    def update(name: str, version: int, **status: Any) -> None:
+        made = manifest(checkpoint={"directory": "s3://bucket/run"}) | {"status": status}
+        made["metadata"] |= {"name": name, "uid": name, "generation": 1, "resourceVersion": str(version)}
+        jobs.on_update(made)
+
+    begun = {"gangs": {"training": {"attempt": 0}}}
+    update("a", 1, **begun, phase="Running")
+    update("b", 2)
+    update("c", 3)
+    changed.clear()
+    update("a", 4, **begun, phase="Running", restarts=1)
+    assert changed == ["a"]
+    update("a", 5, **begun, phase="Succeeded")
+    assert sorted(changed) == ["a", "a", "b", "c"]

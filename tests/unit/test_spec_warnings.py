@@ -7,7 +7,7 @@ import pytest
 from support.bench import JOB, Bench, bench_served
 from support.factories import manifest
 
-from tfdist_operator.cache import job_cache
+from tfdist_operator.cache import specifications
 
 IGNORED: dict[str, Any] = {"command": ["python", "mine.py"]}
 """A command that does not start the trainer, in a job with `training`."""
@@ -80,7 +80,7 @@ async def test_a_bug_in_a_warning_does_not_keep_a_job_from_running(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(job_cache, "warnings", broken)
+    monkeypatch.setattr(specifications, "warnings", broken)
     bench.job(spec=manifest(**IGNORED)["spec"])
     assert await bench.reconcile()
     assert bench.api.requests("pods") == ["POST", "POST"]

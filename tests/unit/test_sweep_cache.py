@@ -5,11 +5,12 @@ from typing import Any
 from support.stored_sweeps import result
 from support.sweeps import sweep_manifest
 
-from tfdist_operator.cache.sweep_cache import CachedSweep, SweepCache
+from tfdist.api.sweep_status import TFDistSweepStatus
+from tfdist_operator.cache.sweep_cache import SweepCache
 from tfdist_operator.kube.keys import NamespacedName
 
 
-def cached(status: dict[str, Any]) -> CachedSweep:
+def stored_status(status: dict[str, Any]) -> TFDistSweepStatus:
     manifest = sweep_manifest("lr")
     metadata = {"namespace": "team", "uid": "1", "resourceVersion": "7", "generation": 1}
     manifest["metadata"] = manifest["metadata"] | metadata
@@ -17,20 +18,20 @@ def cached(status: dict[str, Any]) -> CachedSweep:
     cache.on_update(manifest | {"status": status})
     sweep = cache.get(NamespacedName("team", "lr"))
     assert sweep is not None
-    return sweep
+    return sweep.status
 
 
 def test_the_results_of_other_trials_stay_if_one_has_the_phase_of_another_version() -> None:
     status = {"phase": "Running", "results": [result(0, "Succeeded", 0.8), result(1, "Paused"), result(2, "Failed")]}
 
-    sweep = cached(status)
+    known = stored_status(status)
 
-    assert [(each.trial, each.phase) for each in sweep.known.results or ()] == [(0, "Succeeded"), (2, "Failed")]
-    assert sweep.known.phase == "Running"
+    assert [(each.trial, each.phase) for each in known.results or ()] == [(0, "Succeeded"), (2, "Failed")]
+    assert known.phase == "Running"
 
 
 def test_a_field_that_was_edited_by_hand_costs_only_itself() -> None:
-    sweep = cached({"phase": "Nice", "trials": {"total": 3}, "results": [result(0, "Succeeded", 0.8)]})
+    known = stored_status({"phase": "Nice", "trials": {"total": 3}, "results": [result(0, "Succeeded", 0.8)]})
 
-    assert (sweep.known.phase, sweep.known.trials.total if sweep.known.trials else None) == (None, 3)
-    assert [each.trial for each in sweep.known.results or ()] == [0]
+    assert (known.phase, known.trials.total if known.trials else None) == (None, 3)
+    assert [each.trial for each in known.results or ()] == [0]

@@ -1,12 +1,11 @@
-"""The cache of TFDistJobs, each parsed once for every generation of its specification."""
+"""The cache of TFDistJobs. A small specification is parsed once for every generation, a large one for each plan."""
 
-import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from tfdist.api.policies import is_foreign
 from tfdist.api.resource import API_VERSION, KIND
@@ -15,15 +14,12 @@ from tfdist.api.sweep_resource import SUSPENDED_BY_SWEEP, SWEEP_API_VERSION, SWE
 from tfdist.api.v1 import TFDistJob, label_strings
 from tfdist.observed.job_view import DirectoryUser, StoredJob
 from tfdist.outcome import read_status_json
-from tfdist.render.checkpoint_location import CheckpointLocation, checkpoint_location
-from tfdist.render.fingerprint import fingerprint
-from tfdist.validation import FieldError, parse, warnings
-from tfdist_operator.cache.manifests import parsed
+from tfdist.planner.directory_in_use import has_begun
+from tfdist.render.checkpoint_location import CheckpointLocation
+from tfdist.validation.structure import MAX_SPEC_BYTES
 from tfdist_operator.cache.object_cache import Name, ObjectCache, OnChange, Raw, ignore_changes
-from tfdist_operator.cache.specifications import older_specifications, partial, restart_request
+from tfdist_operator.cache.specifications import Older, ReadSpecification, SpecificationReader, restart_request
 from tfdist_operator.kube.keys import NamespacedName
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +36,8 @@ class OwningSweep:
 class CachedJob(StoredJob):
     """One job of the cache, with its identity and version.
 
-    Its status is kept as JSON, which takes a tenth of the memory of the model, and is read for each plan (ADR 51).
+    Its status is kept as JSON, which takes a tenth of the memory of the model, and is read for each plan (ADR 51). So
+    is a large specification: until `JobCache.read`, `job` and what follows from it are absent.
     """
 
     api_version: ClassVar = API_VERSION
@@ -54,8 +51,16 @@ class CachedJob(StoredJob):
     """`status.phase`; None also for one of a newer version."""
     created_at: str = ""
     """RFC 3339."""
+    suspended: bool = False
+    """`runPolicy.suspend`, also of an invalid job."""
+    large: bytes = b""
+    """A large specification that has not been read, as JSON with its metadata; b"" for any other."""
+    older_texts: Older = field(default_factory=dict)
+    """As `older`, with those that have not been read."""
     location: CheckpointLocation | None = None
     """Where it writes checkpoints; None for an invalid job, too."""
+    location_known: bool = True
+    """Whether `location` is that of this generation: a large specification is read later."""
     sweep: OwningSweep | None = None
     """The sweep that owns it."""
     counters_only: bool = False
@@ -77,6 +82,7 @@ class JobCache(ObjectCache[CachedJob]):
     Args:
         pod_defaults: the installation's defaults of the pods of all jobs.
         check_programs: whether the default image has only the bundled programs.
+        max_spec_bytes: size as JSON of the largest valid specification.
         on_change: called with the key of a job that has changed.
         on_trial_change: called with the key of the sweep that owns a job that has changed.
         clock: monotonic, in seconds.
@@ -87,37 +93,79 @@ class JobCache(ObjectCache[CachedJob]):
         pod_defaults: Raw | None = None,
         *,
         check_programs: bool = True,
+        max_spec_bytes: int = MAX_SPEC_BYTES,
         on_change: OnChange = ignore_changes,
         on_trial_change: OnChange = ignore_changes,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(on_change, clock)
-        self._pod_defaults = pod_defaults or {}
-        self._check_programs = check_programs
+        self._reader = SpecificationReader(pod_defaults or {}, check_programs=check_programs, max_bytes=max_spec_bytes)
         self._on_trial_change = on_trial_change
-        self._by_location: dict[tuple[str, CheckpointLocation], set[Name]] = {}
-        """Names by namespace and location: every job there, and some whose specification has changed since."""
+        self._by_location: dict[tuple[str, CheckpointLocation], set[NamespacedName]] = {}
+        """Keys of the jobs by namespace and location."""
+        self._unlocated: set[NamespacedName] = set()
+        self._begun: dict[NamespacedName, tuple[str, int, bool]] = {}
+        """UID, version, and whether training has begun, of jobs that share a location."""
 
     def all(self) -> list[CachedJob]:
         """Return every job."""
         return [job for _, job in self._objects.values()]
 
+    def read(self, job: CachedJob) -> CachedJob:
+        """Return a job with its specification, which is parsed now if it is large; one thread at a time calls it."""
+        if job.large:
+            job = _with(job, self._reader.read_large(job.large, from_json(job.status_json)))
+        if job.older_texts:
+            job = replace(job, older=self._reader.read_older(job.older_texts), older_texts={})
+        return job
+
+    def locate(self, job: CachedJob) -> None:
+        """Store the checkpoint location of a job that `read` has returned, unless it has a newer specification."""
+        cached = self.get(job.key)
+        if cached is None or (cached.uid, cached.generation) != (job.uid, job.generation):
+            return
+        located = replace(cached, location=job.location, location_known=True)
+        self._objects[job.key] = job.key, located
+        self._index(cached, located)
+
+    def unlocated(self, namespace: str) -> list[CachedJob]:
+        """Return the jobs of a namespace whose checkpoint location is not known."""
+        return [job for key in self._unlocated if key.namespace == namespace and (job := self.get(key))]
+
     def directory_users(self, job: CachedJob) -> tuple[DirectoryUser, ...]:
-        """Return the other jobs that write checkpoints where this one does; jobs of other controllers do not count."""
-        if job.location is None:
-            return ()
-        names = sorted(self._by_location.get((job.key.namespace, job.location), ()))
-        others = (other for other in map(self.get, names) if other and other.uid != job.uid)
+        """Return the other jobs that may have precedence where this job writes checkpoints.
+
+        They are those whose training has begun, and the oldest one of those that wait. Jobs of other controllers do
+        not count.
+        """
+        users = self._users(job)
+        begun = [user for user in users if self._has_begun(user)]
+        waiting = [user for user in users if not user.suspended and not self._has_begun(user)]
+        first = min(waiting, key=lambda user: (user.created_at, user.uid), default=None)
         return tuple(
             DirectoryUser(
                 name=other.key.name,
                 status=other.status,
-                suspended=other.job is not None and other.job.spec.run_policy.suspend,
+                suspended=other.suspended,
                 is_older=other.is_older_than(job),
             )
-            for other in others
-            if other.location == job.location and not is_foreign(other.managed_by)
+            for other in (*begun, *((first,) if first else ()))
         )
+
+    def _users(self, job: CachedJob) -> list[CachedJob]:
+        """Return the other jobs of this controller at the location of a job that have not ended."""
+        if job.location is None:
+            return []
+        names = self._by_location.get((job.key.namespace, job.location), set()) - {job.key}
+        found = (self.get(name) for name in names)
+        return [user for user in found if user and user.phase not in _TERMINAL and not is_foreign(user.managed_by)]
+
+    def _has_begun(self, job: CachedJob) -> bool:
+        """Return whether the training of a job has begun; each version is read once."""
+        known = self._begun.get(job.key)
+        if known is None or known[:2] != (job.uid, job.resource_version):
+            known = self._begun[job.key] = job.uid, job.resource_version, has_begun(job.status)
+        return known[2]
 
     def on_update(self, raw: Raw) -> None:
         """Store a job from kopf's event, and report the change.
@@ -159,63 +207,111 @@ class JobCache(ObjectCache[CachedJob]):
         if job is not None and job.sweep is not None:
             self._on_trial_change(job.sweep.key)
 
-    def _on_removed(self, name: Name, key: NamespacedName, removed: CachedJob, successor: CachedJob | None) -> None:
+    def _store(self, raw: Raw) -> NamespacedName | None:
+        meta = raw["metadata"]
+        before = self.get((meta["namespace"], meta["name"]))
+        key = super()._store(raw)
+        after = self.get(key) if key else None
+        if after is not None and (before is None or before.uid == after.uid):
+            self._index(before, after)
+        return key
+
+    def _on_removed(self, _: Name, key: NamespacedName, removed: CachedJob, successor: CachedJob | None) -> None:
         self._report_trial(removed)
-        if removed.location is None or (successor is not None and successor.location == removed.location):
-            return
-        names = self._by_location.get((key.namespace, removed.location), set())
-        names.discard(name)
-        if not names:
-            self._by_location.pop((key.namespace, removed.location), None)
+        self._index(removed, successor)
+        if successor is None:
+            self._begun.pop(key, None)
+
+    def _index(self, before: CachedJob | None, after: CachedJob | None) -> None:
+        """Update the indexes after a change, and report to the jobs at a location who has precedence there now."""
+        key = (after or before).key  # type: ignore[union-attr]  # at least one of them is a job
+        (self._unlocated.discard if after is None or after.location_known else self._unlocated.add)(key)
+        old, new = (job.location if job else None for job in (before, after))
+        if old is not None and old != new:
+            names = self._by_location[key.namespace, old]
+            names.discard(key)
+            self._report_all(names)
+            if not names:
+                del self._by_location[key.namespace, old]
+        if new is not None and after is not None:
+            names = self._by_location.setdefault((key.namespace, new), set())
+            names.add(key)
+            if len(names) > 1 and self._standing(before) != self._standing(after):
+                self._report_all(names - {key})
+
+    def _report_all(self, keys: Iterable[NamespacedName]) -> None:
+        for key in keys:
+            self._on_change(key)
+
+    def _standing(self, job: CachedJob | None) -> tuple[object, ...]:
+        """Return what decides about the precedence of a job at its location."""
+        if job is None:
+            return ()
+        return job.uid, job.location, job.suspended, job.phase in _TERMINAL, self._has_begun(job)
 
     def _parse(self, raw: Raw) -> tuple[NamespacedName, CachedJob]:
         meta = raw["metadata"]
         key = NamespacedName(meta["namespace"], meta["name"])
         previous, status = self.get(key), raw.get("status") or {}
-        if previous is not None and (previous.uid, previous.generation) == (meta["uid"], meta["generation"]):
-            job, problems, template = _with_labels(previous.job, meta), previous.problems, previous.template
-            manager, valid, location = previous.managed_by, _with_labels(previous.partial, meta), previous.location
-            found = previous.warnings
-        else:
-            job, problems = parsed(self._read, raw, "job")
-            template = fingerprint(job) if job else ""
-            manager, valid = _managed_by(raw), None if job else partial(raw, problems)
-            location = checkpoint_location(job) if job else None
-            found = self._warnings(job) if job else ()
-        if location is not None:
-            self._by_location.setdefault((key.namespace, location), set()).add(key)
-        return key, CachedJob(
+        if previous is not None and previous.uid != meta["uid"]:
+            previous = None
+        older = self._reader.older(raw, _specifications(previous))
+        job = CachedJob(
             key=key,
             name=key.name,
             uid=meta["uid"],
             resource_version=int(meta["resourceVersion"]),
             generation=meta["generation"],
-            job=job,
-            problems=problems,
-            warnings=found,
+            job=None,
+            problems=(),
             status_json=to_json(status),
             phase=_phase(status.get("phase")),
             deleting="deletionTimestamp" in meta,
-            managed_by=manager,
-            template=template,
+            managed_by=_text(_run_policy(raw).get("managedBy")),
+            suspended=_run_policy(raw).get("suspend") is True,
             created_at=meta.get("creationTimestamp", ""),
-            older=older_specifications(raw, _specifications(previous, meta["uid"]), self._pod_defaults),
-            partial=valid,
+            older={number: found for number, found in older.items() if not isinstance(found, bytes)},
+            older_texts=older if any(isinstance(found, bytes) for found in older.values()) else {},
             restarted_at=restart_request(raw),
-            location=location,
             sweep=_owning_sweep(meta),
         )
+        return key, self._with_specification(job, raw, previous)
 
-    def _read(self, raw: Raw) -> TFDistJob:
-        return parse(raw, self._pod_defaults, programs=self._check_programs)
+    def _with_specification(self, job: CachedJob, raw: Raw, previous: CachedJob | None) -> CachedJob:
+        """Return a job with its specification: read now, before for the same generation, or later if it is large."""
+        known = previous if previous is not None and previous.generation == job.generation else None
+        if known is not None and not known.large:
+            meta = raw["metadata"]
+            labelled = _with_labels(known.job, meta), _with_labels(known.partial, meta)
+            return replace(_with(job, known), job=labelled[0], partial=labelled[1])
+        text = self._reader.large(raw)
+        if not text:
+            return _with(job, self._reader.read(raw))
+        writes = "checkpoint" in raw["spec"]
+        location = previous.location if previous is not None and writes else None
+        return replace(
+            job,
+            large=text,
+            location=location,
+            location_known=not writes or (known is not None and known.location_known),
+        )
 
-    def _warnings(self, job: TFDistJob) -> tuple[FieldError, ...]:
-        """Return the warnings about a valid job; an exception in the checks must not keep it from running."""
-        try:
-            return tuple(warnings(job, self._pod_defaults, programs=self._check_programs))
-        except Exception:
-            log.exception("warnings about a job cannot be computed", extra={"job": job.metadata.name})
-            return ()
+
+_TERMINAL: Final = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED})
+
+
+def _with(job: CachedJob, specification: CachedJob | ReadSpecification) -> CachedJob:
+    return replace(
+        job,
+        large=b"",
+        job=specification.job,
+        problems=specification.problems,
+        warnings=specification.warnings,
+        template=specification.template,
+        partial=specification.partial,
+        location=specification.location,
+        location_known=True,
+    )
 
 
 def _phase(stored: Any) -> JobPhase | None:
@@ -242,16 +338,20 @@ def _owning_sweep(meta: Raw) -> OwningSweep | None:
     return None
 
 
-def _specifications(previous: CachedJob | None, uid: str) -> Mapping[int, TFDistJob]:
+def _specifications(previous: CachedJob | None) -> Older:
     """Return the valid specifications of a job that this process has observed, by generation."""
-    if previous is None or previous.uid != uid:
+    if previous is None:
         return {}
-    return {**previous.older, previous.generation: previous.job} if previous.job else previous.older
+    newest = previous.job or previous.large
+    return {**(previous.older_texts or previous.older), **({previous.generation: newest} if newest else {})}
 
 
-def _managed_by(raw: Mapping[str, Any]) -> str | None:
-    """Return `runPolicy.managedBy` of a specification of any content."""
+def _run_policy(raw: Raw) -> Raw:
+    """Return `runPolicy` of a specification of any content."""
     spec = raw.get("spec")
     policy = spec.get("runPolicy") if isinstance(spec, Mapping) else None
-    manager = policy.get("managedBy") if isinstance(policy, Mapping) else None
-    return manager if isinstance(manager, str) else None
+    return policy if isinstance(policy, Mapping) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,15 +1,84 @@
-"""Reads manifests of any content, of which none may stop the controller."""
+"""Manifests as JSON, and how they are read: of any content, none may stop the controller.
+
+A manifest takes up to 25 times the memory of its JSON, as dictionaries and as a model. So the caches hold JSON, and a
+few of those that were read last.
+"""
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+from pydantic_core import from_json, to_json
 
 from tfdist.validation import FieldError, ValidationFailed
+from tfdist.validation.structure import OmittedSpec
+from tfdist_operator.budget import BUDGET, SLOW_SECONDS
 from tfdist_operator.cache.object_cache import Raw
+from tfdist_operator.metrics import SLOW_OBJECTS
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_OMITTED: Final = "omittedSpec"
+"""Key of a manifest whose specification was too large and has been replaced by its policies; the CRDs have no such
+field, so that the API server stores none."""
+_KEPT_METADATA: Final = ("name", "namespace", "uid", "labels")
+_KEPT_BYTES: Final = 2 << 20
+
+
+def manifest_json(raw: Raw, spec: bytes | None = None) -> bytes:
+    """Return a manifest as JSON: the specification, or the given one, and the metadata that reading it needs.
+
+    It is the same for each version of an object with the same specification and labels.
+    """
+    meta = raw["metadata"]
+    kept = {name: meta[name] for name in _KEPT_METADATA if name in meta} | {"resourceVersion": ""}
+    content = {name: raw[name] for name in ("apiVersion", "kind") if name in raw} | {"metadata": kept}
+    if spec is None:
+        return to_json(content | portable(raw, {}))
+    return b"".join((to_json(content)[:-1], b',"spec":', spec, b"}"))
+
+
+def read_manifest(text: bytes) -> dict[str, Any]:
+    """Return a manifest from its JSON."""
+    return restored(from_json(text))
+
+
+def portable(raw: Raw, content: Raw) -> dict[str, Any]:
+    """Return `content` with the specification of `raw` as plain JSON, also one that is omitted."""
+    spec = raw.get("spec")
+    if isinstance(spec, OmittedSpec):
+        return {**content, "spec": dict(spec), _OMITTED: True}
+    return {**content, "spec": spec}
+
+
+def restored(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the manifest that `portable` was made from."""
+    if raw.get(_OMITTED) is not True:
+        return raw
+    return {**raw, "spec": OmittedSpec(raw["spec"])}
+
+
+class Kept(Generic[T]):
+    """What was read last, by its JSON; together at most two MiB of JSON. Used by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[bytes, T] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, text: bytes, read: Callable[[bytes], T]) -> T:
+        """Return what `read` makes of a text, and keep it."""
+        if text in self._items:
+            self._items.move_to_end(text)
+            return self._items[text]
+        found = self._items[text] = read(text)
+        self._bytes += len(text)
+        while self._bytes > _KEPT_BYTES:
+            oldest, _ = self._items.popitem(last=False)
+            self._bytes -= len(oldest)
+        return found
 
 
 def parsed(parse: Callable[[Raw], T], raw: Raw, kind: str) -> tuple[T | None, tuple[FieldError, ...]]:
@@ -20,12 +89,22 @@ def parsed(parse: Callable[[Raw], T], raw: Raw, kind: str) -> tuple[T | None, tu
         raw: the manifest.
         kind: `job` or `sweep`, for the log.
     """
+    meta = raw["metadata"]
+    name = f"{meta['namespace']}/{meta['name']}"
+    try:
+        found, seconds = BUDGET.run(f"parsing of the {kind} {name}", lambda: _read(parse, raw))
+    except Exception as error:
+        log.exception("%s cannot be read", kind, extra={kind: name})
+        text = f"cannot be read: {type(error).__name__}: simplify it, and report this bug of the controller"
+        return None, (FieldError("spec", text),)
+    if seconds > SLOW_SECONDS:
+        SLOW_OBJECTS.labels(kind, "parse").inc()
+        log.warning("parsing took long", extra={kind: name, "seconds": round(seconds, 1)})
+    return found
+
+
+def _read(parse: Callable[[Raw], T], raw: Raw) -> tuple[T | None, tuple[FieldError, ...]]:
     try:
         return parse(raw), ()
     except ValidationFailed as error:
         return None, tuple(error.problems)
-    except Exception as error:
-        meta = raw["metadata"]
-        log.exception("%s cannot be read", kind, extra={kind: f"{meta['namespace']}/{meta['name']}"})
-        text = f"cannot be read: {type(error).__name__}: simplify it, and report this bug of the controller"
-        return None, (FieldError("spec", text),)

@@ -39,6 +39,10 @@ class JobRuntimeState(RuntimeState):
     """Since when the controller's roles have not allowed a creation, on the monotonic clock."""
     applied: dict[ObjectName, Mapping[str, str]] = field(default_factory=dict)
     """Objects other than pods that this process has created or changed, with their labels."""
+    plan_seconds: float = 0.0
+    """CPU time of the last plan."""
+    set_aside_until: float = 0.0
+    """When the job is planned again, on the monotonic clock, because its plan took too long."""
     repairs: int = 0
     """Number of repairs of the job's objects in the last minutes."""
     repaired_at: float = 0.0

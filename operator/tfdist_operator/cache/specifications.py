@@ -1,59 +1,147 @@
-"""Earlier specifications of a job, and the valid part of an invalid specification."""
+"""Reads the specifications of a job: the newest one, earlier ones, and the valid part of an invalid one.
+
+A specification takes up to 25 times the memory of its JSON. Small ones are read once for each generation. A large one
+is kept as JSON and read for each plan, in a thread (`reconcile.reconciler`).
+"""
 
 import hashlib
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
+from pydantic_core import from_json, to_json
 
 from tfdist.api.v1 import TFDistJob
+from tfdist.render.checkpoint_location import CheckpointLocation, checkpoint_location
+from tfdist.render.fingerprint import fingerprint
 from tfdist.render.names import RESTART_ANNOTATION
-from tfdist.validation import FieldError, parse
+from tfdist.validation import FieldError, parse, warnings
 from tfdist.validation.partial import partial_job
+from tfdist.validation.structure import OmittedSpec, bounded
+from tfdist_operator.cache.manifests import Kept, manifest_json, parsed
 
 log = logging.getLogger(__name__)
 
+LARGE_BYTES: Final = 16 * 1024
+"""Size as JSON of the largest specification that is not large."""
 _LONGEST_REQUEST: Final = 64
 
 Raw = Mapping[str, Any]
-Older = Mapping[int, TFDistJob]
+Older = Mapping[int, "TFDistJob | bytes"]
+"""Specifications by generation; a large one as JSON."""
 
 
-def older_specifications(raw: Raw, previous: Older, pod_defaults: Raw) -> Older:
-    """Return the earlier specifications that pods of a job are created from, by generation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSpecification:
+    """What a specification is read as. `job` is None exactly when `problems` has the field errors."""
+
+    job: TFDistJob | None
+    problems: tuple[FieldError, ...]
+    warnings: tuple[FieldError, ...] = ()
+    template: str = ""
+    partial: TFDistJob | None = None
+    location: CheckpointLocation | None = None
+
+
+class SpecificationReader:
+    """Reads specifications.
 
     Args:
-        raw: the job as JSON of the API server.
-        previous: the specifications that this process has observed, by generation.
         pod_defaults: the installation's defaults of the pods of all jobs.
+        check_programs: whether the default image has only the bundled programs.
+        max_bytes: size of the largest valid specification.
     """
-    status = _mapping(raw, "status")
-    records = _mapping(status, "gangs").values()
-    generations = {record.get("generation", 0) for record in records if isinstance(record, Mapping)}
-    texts = _mapping(status, "specifications")
-    result = {}
-    for generation in generations - {0, raw["metadata"]["generation"]}:
-        job = previous.get(generation) or _restore(raw, texts.get(str(generation)), pod_defaults)
-        if job is not None:
-            result[generation] = job
-    return result
+
+    def __init__(self, pod_defaults: Raw, *, check_programs: bool, max_bytes: int) -> None:
+        self._options: dict[str, Any] = {"programs": check_programs, "max_bytes": max_bytes}
+        self._pod_defaults = pod_defaults
+        self._max_bytes = max_bytes
+        self._kept: Kept[ReadSpecification] = Kept()
+
+    def large(self, raw: Raw) -> bytes:
+        """Return a large specification as JSON, with the metadata that reading it needs; b"" for any other."""
+        spec = raw.get("spec")
+        if isinstance(spec, OmittedSpec):
+            return b""
+        try:
+            text = to_json(spec)
+        except ValueError:
+            return b""  # nested too deep, which reading it reports
+        if not LARGE_BYTES < len(text) <= self._max_bytes:
+            return b""
+        return manifest_json(raw, text)
+
+    def read(self, raw: Raw) -> ReadSpecification:
+        """Return what a specification is read as."""
+        raw = bounded(raw, self._max_bytes)
+        job, problems = parsed(self._parse, raw, "job")
+        if job is None:
+            return ReadSpecification(job=None, problems=problems, partial=partial(raw, problems))
+        return ReadSpecification(
+            job=job,
+            problems=(),
+            warnings=self._warnings(job),
+            template=fingerprint(job),
+            location=checkpoint_location(job),
+        )
+
+    def read_large(self, text: bytes, status: Raw) -> ReadSpecification:
+        """Return what a large specification is read as; `status` is that of its job, for one that is invalid."""
+        return self._kept.get(text, lambda text: self.read({**from_json(text), "status": status}))
+
+    def older(self, raw: Raw, previous: Older) -> Older:
+        """Return the earlier specifications that pods of a job are created from.
+
+        Args:
+            raw: the job as JSON of the API server.
+            previous: the specifications that this process has observed.
+        """
+        status = _mapping(raw, "status")
+        records = _mapping(status, "gangs").values()
+        generations = {record.get("generation", 0) for record in records if isinstance(record, Mapping)}
+        texts = _mapping(status, "specifications")
+        result = {}
+        for generation in generations - {0, raw["metadata"]["generation"]}:
+            job = previous.get(generation) or self._stored(raw, texts.get(str(generation)))
+            if job is not None:
+                result[generation] = job
+        return result
+
+    def read_older(self, older: Older) -> dict[int, TFDistJob]:
+        """Return earlier specifications; without those that are not valid any more."""
+        jobs = {number: self._restore(job) if isinstance(job, bytes) else job for number, job in older.items()}
+        return {number: job for number, job in jobs.items() if job is not None}
+
+    def _stored(self, raw: Raw, text: Any) -> TFDistJob | bytes | None:
+        """Return a specification that the status of a job keeps as JSON; None if it is missing or invalid."""
+        if not isinstance(text, str) or len(text) > self._max_bytes:
+            return None
+        manifest = manifest_json(raw, text.encode())
+        return manifest if len(text) > LARGE_BYTES else self._restore(manifest)
+
+    def _restore(self, manifest: bytes) -> TFDistJob | None:
+        try:
+            return self._parse(from_json(manifest))
+        except ValueError:
+            return None  # for example of a version with other rules: the gang restarts as a whole
+
+    def _parse(self, raw: Raw) -> TFDistJob:
+        return parse(raw, self._pod_defaults, **self._options)
+
+    def _warnings(self, job: TFDistJob) -> tuple[FieldError, ...]:
+        """Return the warnings about a valid job; an exception in the checks must not keep it from running."""
+        try:
+            return tuple(warnings(job, self._pod_defaults, programs=self._options["programs"]))
+        except Exception:
+            log.exception("warnings about a job cannot be computed", extra={"job": job.metadata.name})
+            return ()
 
 
 def _mapping(content: Raw, name: str) -> Raw:
     """Return a mapping in a status, which another client may have written; {} if it is none."""
     value = content.get(name)
     return value if isinstance(value, Mapping) else {}
-
-
-def _restore(raw: Raw, text: Any, pod_defaults: Raw) -> TFDistJob | None:
-    """Return the job with a specification that its status keeps; None if it is missing or invalid."""
-    if not isinstance(text, str):
-        return None
-    try:
-        return parse({**raw, "spec": orjson.loads(text)}, pod_defaults)
-    except ValueError:
-        return None  # for example of a version with other rules: the gang restarts as a whole
 
 
 def partial(raw: Raw, problems: tuple[FieldError, ...]) -> TFDistJob:

@@ -21,9 +21,11 @@ import aiohttp
 import orjson
 
 from tfdist.api.resource import GROUP, PLURAL, VERSION
+from tfdist.validation.structure import MAX_SPEC_BYTES, bounded
+from tfdist_operator.cache.manifests import portable
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.client import USER_AGENT
-from tfdist_operator.kube.decode import flattened
+from tfdist_operator.kube.decode import decode, flattened
 from tfdist_operator.kube.keys import ALL_NAMESPACES
 from tfdist_operator.kube.sockets import api_socket
 from tfdist_operator.metrics import API_REQUESTS, WATCH_RESTARTS
@@ -50,6 +52,7 @@ class KopfSession:
         ssl: TLS settings.
         authorization: returns the current authentication headers.
         namespaces: the watched namespaces, with one watch each; `ALL_NAMESPACES` for one watch of all.
+        max_spec_bytes: size as JSON of the largest specification that kopf gets; a larger one is omitted.
     """
 
     def __init__(
@@ -57,8 +60,10 @@ class KopfSession:
         ssl: Any,
         authorization: Callable[[], dict[str, str]],
         namespaces: Iterable[str],
+        max_spec_bytes: int = MAX_SPEC_BYTES,
     ) -> None:
         self._ssl = ssl
+        self._max_spec_bytes = max_spec_bytes
         self._authorization = authorization
         self.last_contact = dict.fromkeys(map(_collection, namespaces), time.monotonic())
         self._unlisted = set(self.last_contact)
@@ -107,8 +112,8 @@ class KopfSession:
                 self._watches[path] = response
                 if path not in self._unlisted:
                     self.last_contact[path] = time.monotonic()  # an idle watch may receive no bookmarks
-            event = partial(self._event, path)
-            response.content = _Guarded(response.content, partial(self._on_line, path), event)  # type: ignore[assignment]
+            received, event = partial(self._on_line, path), partial(self._event, path)
+            response.content = _Guarded(response.content, received, event, self._bounded_page)  # type: ignore[assignment]
         return response
 
     async def _relist(self, path: str, response: aiohttp.ClientResponse, *, watches: bool) -> aiohttp.ClientResponse:
@@ -136,7 +141,7 @@ class KopfSession:
     async def _event(self, path: str, line: bytes) -> bytes:
         """Return the line of an event of bounded depth; of an error event, after a delay and with the code 410."""
         if not line.startswith(_ERROR):
-            return flattened(line)
+            return flattened(line) if len(line) <= self._max_spec_bytes else self._bounded_event(line)
         event = orjson.loads(line)
         error = event["object"]
         if error.get("code") != _GONE:
@@ -145,6 +150,21 @@ class KopfSession:
             error["code"] = _GONE
         await self._back_off(path)
         return orjson.dumps(event)
+
+    def _bounded_event(self, line: bytes) -> bytes:
+        """Return an event of bounded depth, without a specification that is too large."""
+        event = decode(line)
+        return orjson.dumps({**event, "object": self._bounded(event["object"])})
+
+    def _bounded_page(self, body: bytes) -> bytes:
+        """Return a page of a list of bounded depth, without specifications that are too large."""
+        if len(body) <= self._max_spec_bytes:
+            return flattened(body)
+        page = decode(body)
+        return orjson.dumps({**page, "items": [self._bounded(item) for item in page.get("items", ())]})
+
+    def _bounded(self, item: Any) -> Any:
+        return portable(bounded(item, self._max_spec_bytes), item)
 
     def _on_line(self, path: str, line: bytes) -> None:
         self.last_contact[path] = time.monotonic()
@@ -177,10 +197,12 @@ class _Guarded:
         content: aiohttp.StreamReader,
         received: Callable[[bytes], None],
         event: Callable[[bytes], Awaitable[bytes]],
+        page: Callable[[bytes], bytes],
     ) -> None:
         self._content = content
         self._on_line = received
         self._event = event
+        self._page = page
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._content, name)
@@ -189,7 +211,7 @@ class _Guarded:
         """Return the whole body: a page of a list."""
         body = await self._content.read()
         self._on_line(b"")
-        return flattened(body)
+        return self._page(body)
 
     async def iter_chunked(self, _size: int) -> AsyncIterator[bytes]:
         """Yield the lines of a watch as they arrive, one or more at a time."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tfdist.api.gang_system import GangSystem
@@ -39,6 +39,8 @@ class Dependencies:
     diagnosis: Diagnosis
     controller: str
     """Label value of this controller on owned objects."""
+    expensive: WorkQueue[NamespacedName] = field(default_factory=WorkQueue)
+    """The queue of jobs that are planned in a thread."""
     now: Callable[[], datetime] = utc_now
     clock: Callable[[], float] = time.monotonic
     """In seconds."""

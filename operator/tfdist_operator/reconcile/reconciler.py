@@ -1,21 +1,32 @@
-"""Reconciles one job: builds its view, plans, executes the plan, and classifies errors."""
+"""Reconciles one job: builds its view, plans, executes the plan, and classifies errors.
 
+A job that is expensive to plan, by its large specification or by its last plan, has a queue and a thread of its own:
+jobs of other tenants are reconciled meanwhile. One that takes over a second is set aside for minutes.
+"""
+
+import copy
 import logging
 import secrets
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from tfdist.observed.job_view import Contention, JobView
 from tfdist.observed.kueue import KueueView
-from tfdist.planner import Plan, plan
+from tfdist.planner import Event, Plan, plan
+from tfdist.reasons import EventReason
 from tfdist.render.installation import Installation
 from tfdist.render.workload import queue_name
 from tfdist.timestamps import rfc3339
+from tfdist_operator.budget import BUDGET, SLOW_SECONDS, BudgetExceeded, in_thread
 from tfdist_operator.cache.job_cache import CachedJob
 from tfdist_operator.kube.errors import ApiError, Conflict, JobGone, NamespaceTerminating
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.metrics import RECONCILE_SECONDS
+from tfdist_operator.metrics import RECONCILE_SECONDS, SLOW_OBJECTS
 from tfdist_operator.reconcile.dependencies import Dependencies
+from tfdist_operator.reconcile.events import Publisher
 from tfdist_operator.reconcile.executor import Executor
 from tfdist_operator.replica_reports.poll_rate import PollRate
 
@@ -23,6 +34,18 @@ log = logging.getLogger(__name__)
 
 _TERMINATING_SECONDS: Final = 60.0
 """Delay of the next reconcile of a job in a terminating namespace: by then it is deleted, or stuck for long."""
+
+
+_EXPENSIVE_SECONDS: Final = 0.05
+"""CPU time of a plan after which the job is planned in a thread."""
+_SET_ASIDE: Final = 60.0
+"""A job whose plan took over a second of CPU time is planned again after this multiple of that time."""
+_LONGEST_SET_ASIDE_SECONDS: Final = 600.0
+_LOCATION_SECONDS: Final = 1.0
+"""When a job is reconciled again whose checkpoint directory another one may write, which has not been read."""
+
+Run = Callable[[str, Callable[[], Any]], Awaitable[tuple[Any, float]]]
+"""`Budget.run` in this thread or in another one."""
 
 
 class Reconciler:
@@ -33,18 +56,63 @@ class Reconciler:
         self._installation = installation
         self._rate = rate
         self._executor = Executor(deps)
+        self._events = Publisher(deps)
+        self._thread = ThreadPoolExecutor(1, "expensive jobs")
+        self._in_thread: set[NamespacedName] = set()
 
     async def reconcile(self, key: NamespacedName) -> bool:
-        """Reconcile one job; return whether that succeeded. A failure is to be retried later."""
-        position = await self._position(key)
-        job, removed = self._deps.jobs.get(key), self._deps.pods.removed(key)
+        """Reconcile one job; return whether that succeeded. A failure is to be retried later.
+
+        An expensive job is only moved to its queue.
+        """
+        job = self._deps.jobs.get(key)
         if job is None:
-            self._deps.states.evict(key)
-            self._deps.pods.forget_removed(key, removed)
+            return self._forget(key)
+        state = self._deps.states.get(key, job.uid)
+        if (remaining := state.set_aside_until - self._deps.clock()) > 0:
+            self._deps.queue.add_after(key, remaining)
+        elif job.large or job.older_texts or state.plan_seconds > _EXPENSIVE_SECONDS or key in self._in_thread:
+            self._deps.expensive.add(key)
+        elif job.location and (unlocated := self._deps.jobs.unlocated(key.namespace)):
+            for other in unlocated:
+                self._deps.expensive.add(other.key)
+            self._deps.queue.add_after(key, _LOCATION_SECONDS)
+        else:
+            return await self._reconcile(job, _here)
+        return True
+
+    async def reconcile_expensive(self, key: NamespacedName) -> bool:
+        """Reconcile an expensive job, planned in the thread; return whether that succeeded."""
+        job = self._deps.jobs.get(key)
+        if job is None:
+            return self._forget(key)
+        if self._deps.states.get(key, job.uid).set_aside_until > self._deps.clock():
             return True
+        run, name, read = partial(in_thread, self._thread), "/".join(key), job
+        self._in_thread.add(key)
+        try:
+            read, _ = await run(f"parsing of the job {name}", partial(self._deps.jobs.read, job))
+            return await self._reconcile(read, run)
+        except BudgetExceeded as error:
+            await self._set_aside(job, _LONGEST_SET_ASIDE_SECONDS, str(error))
+            return True
+        finally:
+            self._in_thread.discard(key)
+            self._deps.jobs.locate(read)
+
+    def _forget(self, key: NamespacedName) -> bool:
+        self._deps.states.evict(key)
+        self._deps.pods.forget_removed(key, self._deps.pods.removed(key))
+        return True
+
+    async def _reconcile(self, job: CachedJob, run: Run) -> bool:
+        """Reconcile a job with its specification; `run` makes the plan."""
+        key = job.key
+        position = await self._position(job)
+        removed = self._deps.pods.removed(key)
         try:
             with RECONCILE_SECONDS.time():
-                await self._executor.execute(job, self._plan(job, position))
+                await self._executor.execute(job, await self._plan(job, position, run))
             self._forget_removed(key, removed)
         except JobGone:
             log.info("job has been deleted", extra={"job": "/".join(key)})
@@ -53,6 +121,8 @@ class Reconciler:
         except NamespaceTerminating:
             log.info("namespace is terminating; its job is not reconciled", extra={"job": "/".join(key)})
             self._deps.queue.add_after(key, _TERMINATING_SECONDS)
+        except BudgetExceeded as error:
+            await self._set_aside(job, _LONGEST_SET_ASIDE_SECONDS, str(error))
         except Conflict:
             log.debug("job has been written since it was read; reconciled again", extra={"job": "/".join(key)})
             return False
@@ -70,23 +140,45 @@ class Reconciler:
             self._deps.pods.forget_removed(key, removed)
             self._deps.queue.add(key)
 
-    async def _position(self, key: NamespacedName) -> int | None:
+    async def _position(self, job: CachedJob) -> int | None:
         """Return the position of a job in its queue; None if it does not wait in one, or if it is not known."""
-        job, kueue = self._deps.jobs.get(key), self._deps.kueue
-        cached = kueue.workloads.of_job(key, job.uid) if job and kueue.version else None
-        if job is None or job.job is None or cached is None or not cached.waits:
+        kueue = self._deps.kueue
+        cached = kueue.workloads.of_job(job.key, job.uid) if kueue.version else None
+        if job.job is None or cached is None or not cached.waits:
             return None
-        return await kueue.positions.position((key.namespace, queue_name(job.job)), cached.name)
+        return await kueue.positions.position((job.key.namespace, queue_name(job.job)), cached.name)
 
-    def _plan(self, job: CachedJob, position: int | None) -> Plan:
+    async def _plan(self, job: CachedJob, position: int | None, run: Run) -> Plan:
+        """Return the plan for a job.
+
+        Raises:
+            BudgetExceeded: it takes too long.
+        """
         view, now = self._view(job, position), self._deps.now()
+        what = f"planning of the job {'/'.join(job.key)}"
         try:
-            return plan(view, now, self._installation)
+            found, seconds = await run(what, partial(plan, view, now, self._installation))
+        except BudgetExceeded:
+            raise
         except Exception:
             # Suspend, deadlines and restarts do not depend on reports of the program: plan without them.
             text = "planning failed with an unexpected error; planned again without reports"
             log.exception(text, extra={"job": "/".join(job.key)})
-            return plan(_without_reports(view), now, self._installation)
+            found, seconds = await run(what, partial(plan, _without_reports(view), now, self._installation))
+        self._deps.states.get(job.key, job.uid).plan_seconds = seconds
+        if seconds > SLOW_SECONDS:
+            await self._set_aside(job, seconds * _SET_ASIDE, f"the {what} took {seconds:.1f} s of CPU time")
+        result: Plan = found
+        return result
+
+    async def _set_aside(self, job: CachedJob, seconds: float, reason: str) -> None:
+        """Do not plan a job again for some minutes, so that it does not delay others."""
+        delay = min(seconds, _LONGEST_SET_ASIDE_SECONDS)
+        SLOW_OBJECTS.labels("job", "plan").inc()
+        self._deps.states.get(job.key, job.uid).set_aside_until = self._deps.clock() + delay
+        self._deps.queue.add_after(job.key, delay)
+        text = f"{reason}; the job is planned again in {delay:.0f} s. Make its specification smaller"
+        await self._events.publish(job, Event(EventReason.SET_ASIDE, text, warning=True, identity=str(job.generation)))
 
     def _view(self, job: CachedJob, position: int | None) -> JobView:
         state = self._deps.states.get(job.key, job.uid)
@@ -94,7 +186,7 @@ class Reconciler:
         return JobView(
             stored=job,
             status=job.status,
-            runtime=state,
+            runtime=copy.copy(state),  # which polls change while a thread plans
             pods=self._deps.pods.of_job(job.key, job.uid),
             throttled_seconds=self._rate.throttled_seconds(state.status_written_at, self._deps.clock()),
             launcher_key=secrets.token_hex(32),
@@ -117,6 +209,10 @@ class Reconciler:
             return Contention()
         others = [other for other in map(self._deps.jobs.get, keys) if other is not None and other.uid != job.uid]
         return Contention(len(others), all(job.is_older_than(other) for other in others))
+
+
+async def _here(what: str, function: Callable[[], Any]) -> tuple[Any, float]:
+    return BUDGET.run(what, function)
 
 
 def _without_reports(view: JobView) -> JobView:

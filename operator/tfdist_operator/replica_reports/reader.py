@@ -1,21 +1,18 @@
 """Receives and parses the responses of replicas in a thread with a separate event loop.
 
-The main event loop renews the Lease and answers probes. What pods send is received, parsed and validated elsewhere, so
-that no stream of a pod, and no number of pods, can keep the main loop busy: the interpreter switches threads every
-five milliseconds.
+The main event loop reconciles all jobs. What pods send is received, parsed and validated elsewhere, so that no stream
+of a pod, and no number of pods, can keep the main loop busy.
 """
 
 import asyncio
 import logging
 import socket
-import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-import uvloop
-
 from tfdist.observed.probe import Unreported
 from tfdist.report_response import SEGMENT_BYTES, ReportResponse, report_request
+from tfdist_operator.kube.loop_thread import LoopThread
 
 log = logging.getLogger(__name__)
 
@@ -26,12 +23,10 @@ T = TypeVar("T")
 
 
 class ReportReader:
-    """A thread that reads responses of replicas, from its creation until `close`."""
+    """Reads responses of replicas in its thread, from its creation until `close`."""
 
     def __init__(self) -> None:
-        self._loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="replica reports", daemon=True)
-        self._thread.start()
+        self._thread = LoopThread("replica reports")
 
     async def read(
         self, address: tuple[str, int], path: str, limit: int, seconds: float, parse: Callable[[bytes], T]
@@ -45,24 +40,11 @@ class ReportReader:
             seconds: time limit, from the connection to the last byte.
             parse: called in the thread; raises ValueError for a body that is rejected.
         """
-        request = _read(address, path, limit, seconds, parse)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(request, self._loop))
+        return await self._thread.run(_read(address, path, limit, seconds, parse))
 
     async def close(self) -> None:
         """Cancel all reads and end the thread."""
-        if self._loop.is_closed():
-            return
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop))
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        await asyncio.to_thread(self._thread.join)
-        self._loop.close()
-
-
-async def _cancel_others() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+        await self._thread.close()
 
 
 async def _read(

@@ -1,4 +1,4 @@
-"""Reconciles one sweep: gathers its view, makes the plan, and executes it.
+"""Reconciles one sweep: gathers its view and makes the plan, in a thread, and executes it.
 
 The status is written first, with the resourceVersion that the plan was made from; if the sweep has been written since,
 nothing else is done. The requests that follow are idempotent, since the name of a job follows from its trial.
@@ -6,6 +6,7 @@ nothing else is done. The requests that follow are idempotent, since the name of
 
 import logging
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -16,8 +17,9 @@ from tfdist.planner import Event
 from tfdist.sweep_planner import SweepPlan, SweepView, TrialJob, plan_sweep
 from tfdist.sweeps.trial import trial_manifest
 from tfdist.sweeps.values import trial_count
+from tfdist_operator.budget import SLOW_SECONDS, BudgetExceeded, in_thread
 from tfdist_operator.cache.job_cache import CachedJob
-from tfdist_operator.cache.sweep_cache import CachedSweep
+from tfdist_operator.cache.sweep_cache import CachedSweep, ReadSweep
 from tfdist_operator.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -29,6 +31,7 @@ from tfdist_operator.kube.errors import (
 )
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.slow_start import run_each, send_each, slow_start
+from tfdist_operator.metrics import SLOW_OBJECTS
 from tfdist_operator.sweeps.dependencies import SweepDependencies
 
 log = logging.getLogger(__name__)
@@ -36,6 +39,8 @@ log = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 2.0
 """When a job whose name exists, and which is not in the cache yet, is created again."""
 _TERMINATING_SECONDS: Final = 60.0
+_SET_ASIDE_SECONDS: Final = 300.0
+"""When a sweep is planned again whose plan took over a second of CPU time."""
 
 
 @dataclass(slots=True)
@@ -45,6 +50,8 @@ class _Memory:
     uid: str
     written_at: float = float("-inf")
     """Of the last write of the status."""
+    set_aside_until: float = float("-inf")
+    """When it is planned again, because its plan took too long."""
     create_error: str = ""
     rejected: dict[int, str] = field(default_factory=dict)
     """Why the API server rejects the jobs of trials for good."""
@@ -56,6 +63,7 @@ class SweepReconciler:
     def __init__(self, deps: SweepDependencies) -> None:
         self._deps = deps
         self._memories: dict[NamespacedName, _Memory] = {}
+        self._thread = ThreadPoolExecutor(1, "sweeps")
 
     async def reconcile(self, key: NamespacedName) -> bool:
         """Reconcile one sweep; return whether that succeeded. A failure is to be retried later."""
@@ -66,8 +74,18 @@ class SweepReconciler:
         if sweep.deleting:
             return True  # Kubernetes deletes its jobs
         extra = {"sweep": "/".join(key)}
+        memory = self._memory(sweep)
+        if (remaining := memory.set_aside_until - self._deps.clock()) > 0:
+            self._deps.queue.add_after(key, remaining)
+            return True
         try:
-            await self._execute(sweep, plan_sweep(self._view(sweep), self._deps.now()))
+            what = f"planning of the sweep {'/'.join(key)}"
+            (read, plan), seconds = await in_thread(self._thread, what, partial(self._plan, sweep, memory))
+            if seconds > SLOW_SECONDS:
+                self._set_aside(sweep, f"the {what} took {seconds:.1f} s of CPU time")
+            await self._execute(sweep, read, plan)
+        except BudgetExceeded as error:
+            self._set_aside(sweep, str(error))
         except NamespaceTerminating:
             self._deps.queue.add_after(key, _TERMINATING_SECONDS)
         except Conflict:
@@ -84,17 +102,30 @@ class SweepReconciler:
             memory = self._memories[sweep.key] = _Memory(sweep.uid)
         return memory
 
-    def _view(self, sweep: CachedSweep) -> SweepView:
-        memory = self._memory(sweep)
-        recorded = {result.trial for result in sweep.known.results or ()}
-        expected = set(range(trial_count(sweep.sweep.spec))) if sweep.sweep else set()
+    def _set_aside(self, sweep: CachedSweep, reason: str) -> None:
+        """Do not plan a sweep again for some minutes, so that it does not delay others."""
+        SLOW_OBJECTS.labels("sweep", "plan").inc()
+        self._memory(sweep).set_aside_until = self._deps.clock() + _SET_ASIDE_SECONDS
+        self._deps.queue.add_after(sweep.key, _SET_ASIDE_SECONDS)
+        text = f"sweep is planned again in {_SET_ASIDE_SECONDS:.0f} s"
+        log.warning(text, extra={"sweep": "/".join(sweep.key), "reason": reason})
+
+    def _plan(self, sweep: CachedSweep, memory: _Memory) -> tuple[ReadSweep, SweepPlan]:
+        """Return what a sweep is read as, and its plan; runs in the thread."""
+        read = self._deps.sweeps.read(sweep)
+        return read, plan_sweep(self._view(sweep, read, memory), self._deps.now())
+
+    def _view(self, sweep: CachedSweep, read: ReadSweep, memory: _Memory) -> SweepView:
+        status = sweep.status
+        recorded = {result.trial for result in status.results or ()}
+        expected = set(range(trial_count(read.sweep.spec))) if read.sweep else set()
         trial_jobs = {trial: job for trial in recorded | expected if (job := self._job(sweep, trial)) is not None}
         jobs = {trial: job for trial, job in trial_jobs.items() if not _is_leftover(sweep, job)}
         return SweepView(
-            sweep=sweep.sweep,
-            problems=sweep.problems,
+            sweep=read.sweep,
+            problems=read.problems,
             generation=sweep.generation,
-            status=sweep.known,
+            status=status,
             jobs={trial: _trial_job(sweep, job) for trial, job in jobs.items()},
             leftover=frozenset(trial_jobs.keys() - jobs.keys()),
             written_seconds_ago=self._deps.clock() - memory.written_at,
@@ -105,13 +136,13 @@ class SweepReconciler:
     def _job(self, sweep: CachedSweep, trial: int) -> CachedJob | None:
         return self._deps.jobs.get((sweep.key.namespace, trial_name(sweep.key.name, trial)))
 
-    async def _execute(self, sweep: CachedSweep, plan: SweepPlan) -> None:
+    async def _execute(self, sweep: CachedSweep, read: ReadSweep, plan: SweepPlan) -> None:
         if plan.status is not None:
             await self._write(sweep, plan.status)
         for event in plan.events:
             await self._publish(sweep, event)
         await run_each(
-            partial(self._create, sweep, plan.creates),
+            partial(self._create, sweep, read, plan.creates),
             partial(self._set_suspended, sweep, plan.suspends, suspended=True),
             partial(self._set_suspended, sweep, plan.resumes, suspended=False),
             partial(send_each, plan.deletes, partial(self._delete, sweep)),
@@ -127,7 +158,7 @@ class SweepReconciler:
             response = await self._deps.requests.patch_status(sweep, content)
         except NotFound:
             log.info("sweep has been deleted", extra={"sweep": "/".join(sweep.key)})
-            self._deps.sweeps.on_delete(sweep.manifest)
+            self._deps.sweeps.evict(sweep)
             raise Conflict(404, "NotFound", "the sweep has been deleted") from None
         self._deps.sweeps.upsert(response)
         self._memory(sweep).written_at = self._deps.clock()
@@ -143,11 +174,11 @@ class SweepReconciler:
         except ApiError as error:
             log.warning("event was not stored", extra={**fields, "error": str(error)})
 
-    async def _create(self, sweep: CachedSweep, trials: Sequence[int]) -> None:
+    async def _create(self, sweep: CachedSweep, read: ReadSweep, trials: Sequence[int]) -> None:
         """Create the jobs of trials; a rejection is recorded for the status."""
         memory = self._memory(sweep)
         try:
-            await slow_start(trials, partial(self._create_job, sweep))
+            await slow_start(trials, partial(self._create_job, sweep, read))
         except ApiError as error:
             if memory.create_error != error.message:
                 memory.create_error = error.message
@@ -157,10 +188,10 @@ class SweepReconciler:
             memory.create_error = ""
             self._deps.queue.add(sweep.key)  # the status has them then, unless it was written a moment ago
 
-    async def _create_job(self, sweep: CachedSweep, trial: int) -> None:
-        assert sweep.sweep is not None  # noqa: S101  an invalid sweep creates nothing
+    async def _create_job(self, sweep: CachedSweep, read: ReadSweep, trial: int) -> None:
+        assert read.sweep is not None  # noqa: S101  an invalid sweep creates nothing
         try:
-            response = await self._deps.requests.create_job(trial_manifest(sweep.manifest, sweep.sweep, trial))
+            response = await self._deps.requests.create_job(trial_manifest(read.manifest, read.sweep, trial))
         except AlreadyExists:
             self._deps.queue.add_after(sweep.key, _RETRY_SECONDS)
         except Invalid as error:
@@ -196,11 +227,10 @@ def _is_leftover(sweep: CachedSweep, job: CachedJob) -> bool:
 
 
 def _trial_job(sweep: CachedSweep, job: CachedJob) -> TrialJob:
-    spec = job.job or job.partial
     return TrialJob(
         status=job.status,
         owned=job.sweep is not None and job.sweep.uid == sweep.uid,
-        suspended=spec is not None and spec.spec.run_policy.suspend,
+        suspended=job.suspended,
         suspended_by_sweep=job.sweep is not None and job.sweep.suspended_job,
         deleting=job.deleting,
     )

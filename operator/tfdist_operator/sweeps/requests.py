@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from pydantic_core import from_json
+
 from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist.api.sweep_resource import SUSPENDED_BY_SWEEP, SWEEP_PLURAL, SWEEP_VERSION
 from tfdist_operator.cache.job_cache import CachedJob
@@ -28,7 +30,7 @@ class SweepRequests:
         """
         body = {
             "metadata": {"resourceVersion": str(sweep.resource_version), "uid": sweep.uid},
-            "status": merge_patch(sweep.status, status),
+            "status": merge_patch(from_json(sweep.status_json), status),
         }
         path = f"{_SWEEPS.format(sweep.key.namespace)}/{sweep.key.name}/status"
         return await self._client.request("PATCH", path, resource=SWEEP_PLURAL, body=body, content_type=MERGE_PATCH)

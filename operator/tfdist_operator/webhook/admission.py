@@ -15,6 +15,7 @@ from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.contract_model import printable
 from tfdist.planner.finished_job import unused_change_warning
 from tfdist.validation import FieldError, ValidationFailed, parse, warnings
+from tfdist.validation.structure import MAX_SPEC_BYTES
 from tfdist.validation.sweep import parse_sweep, sweep_warnings
 
 log = logging.getLogger(__name__)
@@ -49,14 +50,16 @@ def review(
     pod_defaults: Mapping[str, Any],
     *,
     programs: bool = True,
+    max_bytes: int = MAX_SPEC_BYTES,
 ) -> Review:
     """Return the errors and warnings of a job or sweep that is created, or changed from `old`; it raises no errors.
 
-    `pod_defaults` and `programs` are those of `tfdist.validation.parse`.
+    `pod_defaults`, `programs` and `max_bytes` are those of `tfdist.validation.parse`.
     """
     check = _check_sweep if manifest.get("kind") == SWEEP_KIND else partial(_check_job, old=old)
+    options: dict[str, Any] = {"pod_defaults": pod_defaults, "programs": programs, "max_bytes": max_bytes}
     try:
-        return _review(manifest, old, partial(check, pod_defaults=pod_defaults, programs=programs))
+        return _review(manifest, old, partial(check, **options))
     except Exception as error:
         log.exception("an object cannot be validated at admission; it is admitted")
         text = f"not validated at admission, by a bug of the controller ({type(error).__name__}); it is checked later"
@@ -64,25 +67,32 @@ def review(
 
 
 def _check_job(
-    manifest: Mapping[str, Any], *, old: Mapping[str, Any] | None, pod_defaults: Mapping[str, Any], programs: bool
+    manifest: Mapping[str, Any],
+    *,
+    old: Mapping[str, Any] | None,
+    pod_defaults: Mapping[str, Any],
+    programs: bool,
+    max_bytes: int,
 ) -> list[str]:
     """Return the warnings about a job, and about a change of `old` that has no effect.
 
     Raises:
         ValidationFailed: it has errors.
     """
-    job = parse(manifest, pod_defaults, programs=programs)
+    job = parse(manifest, pod_defaults, programs=programs, max_bytes=max_bytes)
     warning = unused_change_warning(old, manifest) if old else ""
     return [*filter(None, (warning,)), *map(str, warnings(job, pod_defaults, programs=programs))]
 
 
-def _check_sweep(manifest: Mapping[str, Any], *, pod_defaults: Mapping[str, Any], programs: bool) -> list[str]:
+def _check_sweep(
+    manifest: Mapping[str, Any], *, pod_defaults: Mapping[str, Any], programs: bool, max_bytes: int
+) -> list[str]:
     """Return the warnings about a sweep.
 
     Raises:
         ValidationFailed: it has errors.
     """
-    sweep = parse_sweep(manifest, pod_defaults, programs=programs)
+    sweep = parse_sweep(manifest, pod_defaults, programs=programs, max_bytes=max_bytes)
     return [str(warning) for warning in sweep_warnings(sweep, pod_defaults, programs=programs)]
 
 

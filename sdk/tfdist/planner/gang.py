@@ -13,7 +13,7 @@ from tfdist.outcome import find_condition
 from tfdist.planner import inplace_restart, pod_rejection
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay, not_ready
-from tfdist.planner.directory_in_use import RETRY_SECONDS, directory_in_use
+from tfdist.planner.directory_in_use import directory_in_use
 from tfdist.planner.failure_policy import handle_failure, restart_resized, restart_stalled
 from tfdist.planner.gang_scheduling import missing_scheduler
 from tfdist.planner.messages import (
@@ -42,6 +42,8 @@ from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import PROBLEMS, training_succeeded
 
+_RETRY_SECONDS: Final = 10.0
+"""When a job whose scheduler is missing is reconciled again."""
 _SLOW_SECONDS: Final = 30.0
 """After this time the status names a replica that has not started."""
 _IMAGE_DEADLINE_SECONDS: Final = 300
@@ -92,10 +94,11 @@ def _resized_roles(context: PlanContext, state: GangState) -> str:
 
 def _create_pods(context: PlanContext, state: GangState) -> GangDecision:
     """Create missing pods after the back-off, once the checkpoint directory is free and the scheduler is installed."""
-    obstacle = directory_in_use(context) or missing_scheduler(context, state)
-    if obstacle is not None:
-        decision = _await_replicas(context, state, obstacle)
-        return replace(decision, requeue_after_seconds=min_delay([decision.requeue_after_seconds, RETRY_SECONDS]))
+    if used := directory_in_use(context):  # the job is reconciled when that changes
+        return _await_replicas(context, state, used)
+    if missing := missing_scheduler(context, state):
+        decision = _await_replicas(context, state, missing)
+        return replace(decision, requeue_after_seconds=min_delay([decision.requeue_after_seconds, _RETRY_SECONDS]))
     if context.revision is None:
         text = f"a pod of the {state.gang.name} is missing; none is created until the specification is corrected"
         return _await_replicas(context, state, Failure(ConditionReason.FAILED_CREATE, text))
