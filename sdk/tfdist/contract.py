@@ -154,6 +154,8 @@ class Restarts(ReportModel):
     """Uncounted restarts since the last new checkpoint."""
     checkpoint_step: Step = -1
     """Step of the newest checkpoint at the last restart, -1 for none."""
+    short_attempts: SmallCount = 0
+    """Attempts in a row that ran for less than ten minutes, whatever they reported; the back-off depends on it."""
 
 
 class LaunchMember(ContractModel):
@@ -196,7 +198,7 @@ class LeaderSettings(ContractModel):
     rules: list[dict[str, Any]] = Field(default_factory=list)
     """`spec.failurePolicy.rules`."""
     first_delay_seconds: float = 10.0
-    """Delay in seconds before the second counted restart without a new checkpoint; it doubles with each further one."""
+    """Delay in seconds before the second restart in a row, see `restarts.budget`; it doubles with each further one."""
     progress_deadline_seconds: int | str | None = None
     """Seconds without a completed step after which the gang is stalled; `Auto` derives them from the steps so far; None
     disables the deadline."""

@@ -46,7 +46,11 @@ http.server.ThreadingHTTPServer(("", 8790), Handler).serve_forever()
 """
 """Does ten steps in a second for ever, and keeps a secret in its report and its stacks."""
 LARGEST_GROWTH: Final = 64 * 2**20
-METRICS: Final = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=5).read().decode())"
+METRICS: Final = """
+import urllib.request
+print(urllib.request.urlopen("http://127.0.0.1:8080/metrics", timeout=5).read().decode())
+"""
+"""Runs in the pod of a controller, which admits no other namespace."""
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +94,8 @@ def memory(cluster: Cluster) -> dict[str, float]:
     """Return the resident memory of each controller, in bytes."""
     usage: dict[str, float] = {}
     for pod in controllers(cluster):
-        text = cluster.inside("python", "-c", METRICS, f"http://{pod['status']['podIP']}:8080/metrics")
+        name, namespace = pod["metadata"]["name"], f"--namespace={cluster.kubectl.place.system}"
+        text = cluster.kubectl.run("exec", namespace, name, "--", "python", "-c", METRICS)
         lines = dict(line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
         usage[pod["metadata"]["uid"]] = float(lines["process_resident_memory_bytes"])
     return usage

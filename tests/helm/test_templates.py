@@ -175,6 +175,33 @@ def test_the_way_to_the_report_ports_of_jobs_is_open(chart: Chart) -> None:
     assert contract.REPORT_PORT in [port["port"] for rule in egress for port in rule["ports"]]
 
 
+def metrics_readers(chart: Chart, **values: Any) -> list[Json]:
+    found: list[Json] = chart.one("NetworkPolicy", **values)["spec"]["ingress"][0]["from"]
+    return found
+
+
+def test_only_pods_of_the_release_s_namespace_read_metrics_unless_a_service_monitor_or_the_values_name_others(
+    chart: Chart,
+) -> None:
+    own: Json = {"podSelector": {}}
+    assert metrics_readers(chart) == [own]
+    first, prometheus = metrics_readers(chart, metrics={"serviceMonitor": {"enabled": True}})
+    assert (first, prometheus["namespaceSelector"]) == (own, {})
+    (names,) = prometheus["podSelector"]["matchExpressions"]
+    assert (names["key"], names["operator"]) == ("app.kubernetes.io/name", "In")
+    assert "prometheus" in names["values"], "the label that the Prometheus operator gives its pods"
+    everybody: list[Json] = [{"namespaceSelector": {}}]
+    assert metrics_readers(chart, networkPolicy={"metricsFrom": everybody}) == everybody
+
+
+@pytest.mark.parametrize("probe", ["startupProbe", "livenessProbe"])
+def test_a_controller_on_an_overloaded_node_has_three_minutes_to_answer(chart: Chart, probe: str) -> None:
+    (container,) = pod_of(chart)["containers"]
+    check = container[probe]
+    assert check["httpGet"]["path"] == "/healthz"
+    assert check["periodSeconds"] * check["failureThreshold"] >= 180
+
+
 def test_dashboards_are_json_in_config_maps(chart: Chart) -> None:
     maps = [o for o in chart.render(**VALUES["everything"]) if o["kind"] == "ConfigMap"]
     titles = {json.loads(text)["title"] for made in maps for text in made["data"].values()}

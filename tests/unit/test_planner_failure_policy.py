@@ -1,10 +1,14 @@
 """The failure policy: which replicas restart, when, whether it counts, on which nodes, and when the job fails."""
 
+from itertools import pairwise
+from typing import Any
+
 import pytest
 from support.factories import Lifecycle, condition, created, deleted, event_reasons, pod, termination_message
 
 from tfdist.planner import Plan
-from tfdist.timestamps import parse_time
+from tfdist.restarts.budget import LONG_ATTEMPT_SECONDS
+from tfdist.timestamps import parse_time, rfc3339
 
 BOTH = "worker-0:R worker-1:R"
 SAVED = {"step": 100, "path": "/ckpt/fashion/100", "time": "2030-01-02T03:04:00Z"}
@@ -14,10 +18,12 @@ def run(attempt: int) -> str:
     return f"worker-0-r{attempt}:R worker-1-r{attempt}:R" if attempt else BOTH
 
 
-def crash(job: Lifecycle, attempt: int, code: int = 137, **fields: object) -> Plan:
-    """Have worker 1 crash in an attempt, and wait until the next one runs."""
+def crash(job: Lifecycle, attempt: int, code: int = 137, ran: float = 1, **fields: object) -> Plan:
+    """Have worker 1 crash in an attempt that ran for so many seconds, and wait until the next one runs."""
     suffix = f"-r{attempt}" if attempt else ""
-    todo = job.reconcile([pod(f"worker-0{suffix}"), pod(f"worker-1{suffix}", "F", exit_code=code, **fields)])
+    times = {"scheduled_at": rfc3339(job.now)}
+    pods = [pod(f"worker-0{suffix}", **times), pod(f"worker-1{suffix}", "F", exit_code=code, **times, **fields)]
+    todo = job.reconcile(pods, after=ran)
     if job.status["phase"] != "Failed":
         job.reconcile(after=todo.requeue_after_seconds or 0)
         job.reconcile(run(attempt + 1))
@@ -30,6 +36,68 @@ def test_the_delays_between_restarts_that_count_double_up_to_five_minutes() -> N
     assert delays[0] == 0
     for delay, longest in zip(delays[1:], [10, 20, 40, 80, 160, 300, 300, 300], strict=True):
         assert 0.8 * longest - 1 <= delay <= longest
+
+
+def crashes_within_an_hour(job: Lifecycle, begin: int = 0, **fields: Any) -> list[float]:
+    """Return when attempts from `begin` on end, each of which crashes after a second and reports a new checkpoint."""
+    start, ends, attempt = job.now, [], begin
+    while (job.now - start).total_seconds() < 3600:
+        saved = {"lastCheckpoint": SAVED | {"step": attempt}}
+        crash(job, attempt, message=termination_message(message=f"error {attempt}", **saved), **fields)
+        ends.append((job.now - start).total_seconds())
+        attempt += 1
+    return ends
+
+
+def pauses(ends: list[float]) -> list[float]:
+    return [later - earlier for earlier, later in pairwise(ends)]
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"code": 42}, {"disrupted": True, "code": 143}], ids=["an error", "a preemption", "a disruption"]
+)
+def test_a_program_that_reports_a_new_checkpoint_each_second_restarts_ten_times_and_then_with_delays(
+    fields: dict[str, Any],
+) -> None:
+    job = Lifecycle(BOTH, runPolicy={"backoffLimit": 1})
+    first = crashes_within_an_hour(job, **fields)
+    assert max(pauses(first[:10])) <= 1, "an honest job does not wait"
+    assert 8 <= pauses(first)[9] <= 11
+    assert len(first) <= 30
+    assert job.status["phase"] == "Running", "its budget starts again at each checkpoint"
+    assert len(crashes_within_an_hour(job, begin=len(first), **fields)) <= 16
+
+
+def test_errors_and_disruptions_in_turn_do_not_end_the_back_off_of_each_other() -> None:
+    job = Lifecycle(BOTH, runPolicy={"backoffLimit": 1000})
+    delays = [crash(job, n, disrupted=n % 2 == 0).requeue_after_seconds or 0 for n in range(30)]
+    assert min(delays[20:]) > 200
+
+
+@pytest.mark.parametrize(("ran", "waits"), [(LONG_ATTEMPT_SECONDS - 2, True), (LONG_ATTEMPT_SECONDS, False)])
+def test_only_an_attempt_of_ten_minutes_ends_the_back_off(ran: float, waits: bool) -> None:
+    job = Lifecycle(BOTH, runPolicy={"backoffLimit": 20})
+    for attempt in range(6):
+        crash(job, attempt)
+    saved = termination_message(last_checkpoint=SAVED)
+    assert bool(crash(job, 6, ran=ran).requeue_after_seconds) is waits
+    again = [crash(job, attempt, message=saved).requeue_after_seconds or 0 for attempt in (7, 8)]
+    assert again[0] == 0, "after a new checkpoint the first restart has no delay"
+    assert again[1] <= 20
+
+
+def test_a_gang_whose_pods_are_evicted_one_after_the_other_within_a_minute_restarts_at_once_each_time() -> None:
+    job = Lifecycle(BOTH)
+    crash(job, 0, ran=3600, disrupted=True)
+    assert [crash(job, n, ran=10, disrupted=True).requeue_after_seconds for n in range(1, 7)] == [None] * 6
+
+
+def test_a_gang_that_has_run_for_long_restarts_at_once_though_its_pod_is_gone() -> None:
+    job = Lifecycle(BOTH, runPolicy={"backoffLimit": 100})
+    for attempt in range(14):
+        crash(job, attempt, disrupted=True, message=termination_message(last_checkpoint=SAVED | {"step": attempt}))
+    assert job.reconcile("worker-0-r14:R", after=LONG_ATTEMPT_SECONDS).requeue_after_seconds is None
+    assert job.status["attempt"] == 15
 
 
 def test_the_delays_of_two_jobs_differ_and_those_of_one_job_are_the_same_in_every_reconcile() -> None:

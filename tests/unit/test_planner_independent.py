@@ -1,5 +1,6 @@
 """Strategy `Independent`: each replica is a restart domain of its own, and the success policy ends the job."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -10,6 +11,7 @@ from tfdist.api.gang_system import GangSystem
 from tfdist.observed.job_view import Contention, ProbeResult, StepCadence
 from tfdist.observed.pod import PodSummary
 from tfdist.planner.plan import Plan
+from tfdist.timestamps import rfc3339
 from tfdist.validation import ValidationFailed, parse, warnings
 
 ALL = "chief-0:R worker-0:R worker-1:R"
@@ -106,6 +108,20 @@ def test_the_same_error_of_two_replicas_is_no_repetition() -> None:
     assert story.status["phase"] == "Running"
     assert todo.requeue_after_seconds, "the second failure that counts has to wait"
     assert created(story.reconcile([pod("chief-0"), again(1)], after=todo.requeue_after_seconds)) == ["worker-0-r2"]
+
+
+def test_the_eviction_of_a_replica_that_has_run_for_hours_does_not_end_the_delay_of_another() -> None:
+    story = job(runPolicy={"backoffLimit": 20})
+    for attempt in range(5):
+        worker = again(attempt, "F", exit_code=137) if attempt else failed(code=137)
+        worker = dataclasses.replace(worker, scheduled_at=rfc3339(story.now))
+        todo = story.reconcile(others(worker))
+        if attempt < 4:
+            story.reconcile(others(again(attempt + 1)), after=todo.requeue_after_seconds or 0)
+    assert todo.requeue_after_seconds == pytest.approx(72, abs=9)
+    evicted = [pod("chief-0"), pod("worker-0", "F", disrupted=True, scheduled_at="2030-01-01T00:00:00Z")]
+    assert created(story.reconcile(evicted, after=1)) == []
+    assert created(story.reconcile([pod("chief-0")], after=80)) == ["worker-0-r6", "worker-1-r5"]
 
 
 def test_a_user_error_fails_the_job_as_with_any_strategy() -> None:

@@ -194,6 +194,20 @@ def test_a_new_leader_pod_gets_the_restarts_so_far_and_they_are_not_counted_agai
     assert story.status["restarts"] == {"counted": 1, "uncounted": 1, "sinceCheckpoint": 1}
 
 
+@pytest.mark.parametrize("claimed", [0, 2**31 - 1])
+def test_a_report_neither_ends_nor_extends_the_back_off_of_pods_and_a_new_leader_continues_it(claimed: int) -> None:
+    story = Lifecycle(BOTH, command=["tfdist-launch", "train"])
+    record = story.status["gangs"]["training"]
+    story.status = story.status | {"gangs": {"training": record | {"shortAttempts": 7}}}
+    saved = Restarts(short_attempts=claimed, checkpoint_step=10**12)
+    story.reconcile(BOTH, report=launcher_report(restarts=saved))
+    lost = pod("worker-0", "F", disrupted=True, exit_code=None, scheduled_at=rfc3339(story.now))
+    (made,) = story.reconcile([lost, pod("worker-1")], report=launcher_report(restarts=saved)).creates
+    assert story.status["gangs"]["training"]["shortAttempts"] == 8
+    variables = {v["name"]: v.get("value") for v in made["spec"]["containers"][0]["env"]}
+    assert json.loads(variables["TFDIST_JOB"])["launch"]["gang"]["used"]["shortAttempts"] == 8
+
+
 def test_the_launchers_act_before_the_controller_on_a_stalled_gang() -> None:
     story = Lifecycle(BOTH, runPolicy={"progressDeadlineSeconds": 60})
     moved = StepCadence(attempt=0, last_progress_at=rfc3339(NOW), progress_count=1)

@@ -1,5 +1,6 @@
 """The rules of restarts that the controller and the launchers share, and how a launcher applies them."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from tfdist.restarts import budget, stall
 from tfdist.restarts.budget import ApplicationError, BudgetDecision
 from tfdist.restarts.stall import progress_of
 from tfdist.termination import termination_message, termination_summary
+from tfdist_launch.failure_history import FailureHistory
 from tfdist_launch.failures import ProcessFailure
-from tfdist_launch.messages import Heartbeat
+from tfdist_launch.leader import Leader
+from tfdist_launch.messages import ExitResult, Heartbeat, Hello, ProcessExited
 from tfdist_launch.restart_policy import RestartPolicy
 from tfdist_launch.slots import ProcessState, Slot
 from tfdist_launch.stall_detector import StallDetector, straggler
@@ -22,14 +25,16 @@ FINAL = Classification("UserError", Action.FAIL)
 
 
 def test_a_restart_that_counts_uses_the_budget() -> None:
-    decision = budget.decide(Restarts(counted=4, since_checkpoint=1), ERROR, 3, repeated=False, jitter_key="")
+    decision = budget.decide(
+        Restarts(counted=4, since_checkpoint=1), ERROR, 3, ran_seconds=1, repeated=False, jitter_key=""
+    )
     assert (decision.counted, decision.final) == (True, "")
-    assert decision.restarts == Restarts(counted=5, since_checkpoint=2)
+    assert decision.restarts == Restarts(counted=5, since_checkpoint=2, short_attempts=1)
 
 
 def test_an_exhausted_budget_ends_the_gang_and_its_counters_stay() -> None:
     used = Restarts(counted=4, since_checkpoint=3)
-    decision = budget.decide(used, ERROR, 3, repeated=False, jitter_key="")
+    decision = budget.decide(used, ERROR, 3, ran_seconds=1, repeated=False, jitter_key="")
     assert (decision.counted, decision.final, decision.restarts) == (True, "BackoffLimitExceeded", used)
     assert "runPolicy.backoffLimit of 3 exceeded" in decision.remedy
 
@@ -43,9 +48,39 @@ def test_a_new_checkpoint_resets_the_budget_and_an_old_one_does_not() -> None:
 @pytest.mark.parametrize(("before", "counted"), [(0, False), (9, False), (10, True)])
 def test_a_disruption_counts_after_ten_without_a_new_checkpoint(before: int, counted: bool) -> None:
     used = Restarts(uncounted=20, uncounted_since_checkpoint=before)
-    decision = budget.decide(used, DISRUPTION, 3, repeated=False, jitter_key="")
+    decision = budget.decide(used, DISRUPTION, 3, ran_seconds=1, repeated=False, jitter_key="")
     assert decision.counted is counted
     assert (decision.restarts.counted, decision.restarts.uncounted) == ((1, 20) if counted else (0, 21))
+
+
+def delay(kind: Classification, ran_seconds: float, **used: int) -> tuple[float, int]:
+    """Return the delay after an attempt, rounded up to the delay without jitter, and the short attempts in a row."""
+    decision = budget.decide(Restarts(**used), kind, 1000, ran_seconds=ran_seconds, repeated=False, jitter_key="a")
+    steps = (0, 10, 20, 40, 80, 160, 300)
+    return next(step for step in steps if step >= decision.delay_seconds), decision.restarts.short_attempts
+
+
+@pytest.mark.parametrize(
+    ("kind", "short", "since_checkpoint", "expected"),
+    [
+        (ERROR, 0, 0, 0),
+        (ERROR, 1, 1, 10),
+        (ERROR, 2, 2, 20),
+        (ERROR, 20, 20, 300),
+        (ERROR, 9, 0, 0),
+        (ERROR, 10, 0, 10),
+        (ERROR, 11, 1, 20),
+        (ERROR, 3, 9, 40),
+        (DISRUPTION, 9, 5, 0),
+        (DISRUPTION, 10, 5, 10),
+        (DISRUPTION, 40, 0, 300),
+    ],
+)
+def test_the_delay_depends_on_the_short_attempts_in_a_row_of_which_ten_with_progress_have_none(
+    kind: Classification, short: int, since_checkpoint: int, expected: float
+) -> None:
+    assert delay(kind, 599, short_attempts=short, since_checkpoint=since_checkpoint) == (expected, short + 1)
+    assert delay(kind, 600, short_attempts=short, since_checkpoint=since_checkpoint) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +91,7 @@ def test_a_disruption_counts_after_ten_without_a_new_checkpoint(before: int, cou
 def test_a_failure_after_which_a_restart_would_end_the_same_is_final_and_does_not_count(
     meaning: Classification, repeated: bool, reason: str
 ) -> None:
-    decision = budget.decide(Restarts(), meaning, 3, repeated=repeated, jitter_key="")
+    decision = budget.decide(Restarts(), meaning, 3, ran_seconds=1, repeated=repeated, jitter_key="")
     assert (decision.final, decision.counted, decision.restarts) == (reason, False, Restarts())
 
 
@@ -163,8 +198,8 @@ def failure(code: int, message: str = "") -> ProcessFailure:
     return ProcessFailure(role=Role.WORKER, index=0, exit_code=code, message=message)
 
 
-def rule(of: RestartPolicy, cause: ProcessFailure, checkpoint: int = -1) -> BudgetDecision:
-    return of.decide(classify(cause, of.failure_policy), cause, checkpoint)
+def rule(of: RestartPolicy, cause: ProcessFailure, checkpoint: int = -1, ran: float = 1.0) -> BudgetDecision:
+    return of.decide(classify(cause, of.failure_policy), cause, checkpoint, ran)
 
 
 def test_delays_grow_until_a_checkpoint_and_the_limit_ends_the_gang() -> None:
@@ -177,6 +212,30 @@ def test_delays_grow_until_a_checkpoint_and_the_limit_ends_the_gang() -> None:
     at_once = rule(some, failure(137), checkpoint=100)
     assert (at_once.counted, at_once.delay_seconds, at_once.final) == (True, 0, "")
     assert (some.restarts.counted, some.restarts.since_checkpoint) == (4, 1)
+
+
+def test_rounds_that_report_a_new_checkpoint_each_second_are_delayed_after_ten_until_one_runs_for_ten_minutes() -> None:
+    some = limits(backoff_limit=1)
+    delays = [rule(some, failure(137), checkpoint=step).delay_seconds for step in range(20)]
+    assert delays[:10] == [0.0] * 10
+    assert all(10 <= earlier < later or later >= 240 for earlier, later in pairwise(delays[11:]))
+    assert rule(some, failure(137), checkpoint=20, ran=600.0).delay_seconds == 0
+
+
+@pytest.mark.parametrize("independent", [frozenset(), frozenset({Role.WORKER})], ids=["together", "alone"])
+@pytest.mark.parametrize(("ran", "waits"), [(599.0, True), (600.0, False)])
+def test_a_leader_counts_the_time_of_an_attempt_from_the_start_of_its_round(
+    independent: frozenset[Role], ran: float, waits: bool
+) -> None:
+    """Given launchers that connect late; when a process ends, then only the time since it was started counts."""
+    members = [LaunchMember(role=Role.WORKER, index=0)]
+    settings = LeaderSettings(members=members, prior_restarts=Restarts(short_attempts=20))
+    policy, history = RestartPolicy.of(settings, "uid-1"), FailureHistory("x", lambda: "t")
+    lead = Leader(settings, policy, history, independent=independent, standby=False, saving_seconds=1.0)
+    lead.member_connected(1, Hello(job="uid-1", rank=0, attempt=0, started_at=1, highest_round=-1), 5000.0)
+    end = 5000.0 + ran
+    lead.received(1, ProcessExited(round=0, outcome=ExitResult(exit_code=137)), end)
+    assert (max(lead.not_before, lead.slots[0].not_before) > end + 200) is waits
 
 
 def test_what_earlier_attempts_have_used_counts() -> None:

@@ -155,9 +155,9 @@ class Leader:
         if self.state is GangState.WAITING and now >= self.not_before and all(slot.ready for slot in self.slots):
             self.state = GangState.RUNNING
             self._reachability.begin_round()
-            return self._start(self.slots)
+            return self._start(self.slots, now)
         if self.state is GangState.RUNNING and self._independent and now >= self.not_before:
-            return self._start([s for s in self.slots if self._may_restart_alone(s, now)], independent=True)
+            return self._start([s for s in self.slots if self._may_restart_alone(s, now)], now, independent=True)
         return []
 
     def slot_of(self, link: Link) -> Slot | None:
@@ -171,7 +171,7 @@ class Leader:
 
     # Rounds
 
-    def _start(self, started: Sequence[Slot], *, independent: bool = False) -> list[Effect]:
+    def _start(self, started: Sequence[Slot], now: float, *, independent: bool = False) -> list[Effect]:
         """Begin a round of the slots `started`: all with one number, or if `independent` each with its own."""
         effects: list[Effect] = []
         self.round += not independent
@@ -179,7 +179,7 @@ class Leader:
         other_port = self._standby and self.round % 2 == 1
         for slot in started:
             self.round += independent
-            slot.started(self.round)
+            slot.started(self.round, now)
             if slot.link is not None:
                 effects.append(Send(slot.link, StartRound(round=self.round, standby=standby, other_port=other_port)))
         return effects
@@ -239,7 +239,7 @@ class Leader:
             return []
         if cause.classification.action is Action.AVOID_NODE:
             return slots.leave_node(self.slots, failure)
-        decision = self._decide(failure, cause.classification, cause.stacks)
+        decision = self._decide(failure, cause.classification, now, cause.stacks)
         self.not_before = max(self.not_before, now + decision.delay_seconds)
         return self._fail(failure, cause.classification, decision) if decision.final else []
 
@@ -253,15 +253,18 @@ class Leader:
             return []
         if classification.action is Action.AVOID_NODE:
             return slots.leave_node(self.slots, failure)
-        decision = self._decide(failure, classification)
+        decision = self._decide(failure, classification, now)
         slot.not_before = now + decision.delay_seconds
         return self._fail(failure, classification, decision) if decision.final else []
 
-    def _decide(self, failure: ProcessFailure, classification: Classification, stacks: str = "") -> BudgetDecision:
+    def _decide(
+        self, failure: ProcessFailure, classification: Classification, now: float, stacks: str = ""
+    ) -> BudgetDecision:
         """Decide about a root cause, and record it."""
-        decision = self.restart_policy.decide(classification, failure, slots.newest_checkpoint(self.slots))
+        checkpoint, step = slots.newest_checkpoint(self.slots), slots.last_step(self.slots)
+        ran_seconds = slots.slot_of_failure(self.slots, failure).ran_seconds(now)
+        decision = self.restart_policy.decide(classification, failure, checkpoint, ran_seconds)
         flags = {"counted": decision.counted, "root_cause": True}
-        step = slots.last_step(self.slots)
         self.history.record(failure, classification.reason, self.round, step, stacks=stacks, **flags)
         return decision
 

@@ -36,8 +36,17 @@ class RestartPolicy:
         failure_policy = FailurePolicy.model_validate({"rules": rules}) if rules else None
         return cls(settings, job, settings.prior_restarts, failure_policy)
 
-    def decide(self, classification: Classification, cause: ProcessFailure, newest_checkpoint: int) -> BudgetDecision:
-        """Count a failure, and return the decision; `newest_checkpoint` is the step of the gang's, or -1."""
+    def decide(
+        self, classification: Classification, cause: ProcessFailure, newest_checkpoint: int, ran_seconds: float
+    ) -> BudgetDecision:
+        """Count a failure, and return the decision.
+
+        Args:
+            classification: of the failure.
+            cause: the failure.
+            newest_checkpoint: the step of the gang's newest checkpoint, or -1.
+            ran_seconds: how long the training process of the failed member ran.
+        """
         used = budget.at_checkpoint(self.restarts, newest_checkpoint)
         if used is not self.restarts:
             self._last_error = None
@@ -45,6 +54,7 @@ class RestartPolicy:
             used,
             classification,
             self.settings.backoff_limit,
+            ran_seconds=ran_seconds,
             repeated=self._is_repeated(classification, cause),
             jitter_key=f"{self.job}-{used.counted + 1}",
             first_delay_seconds=self.settings.first_delay_seconds,

@@ -65,6 +65,8 @@ class Slot:
     process: ProcessState = ProcessState.NONE
     round: int = -1
     """The round that its process was last started for."""
+    started_at: float = 0.0
+    """When that round began."""
     done: bool = False
     """Whether that process succeeded."""
     terminating: bool = False
@@ -105,10 +107,15 @@ class Slot:
         """The last progress report of its process."""
         return self.heartbeat.report if self.heartbeat else None
 
-    def started(self, number: int) -> None:
+    def started(self, number: int, now: float) -> None:
         """Reset it for round `number`, whose process is started."""
+        self.started_at = now
         self.process, self.round, self.done, self.outage_seconds = ProcessState.RUNNING, number, False, 0.0
         self.failure = self.heartbeat = self.standby = None
+
+    def ran_seconds(self, now: float) -> float:
+        """Return how long ago the round of its process began; 0 before the first."""
+        return now - self.started_at if self.round >= 0 else 0.0
 
     def received(self, now: float) -> None:
         """Record that a message has arrived."""
@@ -167,13 +174,18 @@ def required_are_done(slots: Sequence[Slot]) -> bool:
     return all(slot.done for slot in slots if slot.member.required_for_success)
 
 
+def slot_of_failure(slots: Sequence[Slot], failure: ProcessFailure) -> Slot:
+    """Return the slot of the member that failed."""
+    return next(s for s in slots if (s.member.role, s.member.index) == (failure.role, failure.index))
+
+
 def leave_node(slots: Sequence[Slot], failure: ProcessFailure) -> list[Effect]:
     """Make the launcher of the failed member exit as its process did; no round starts before its replacement joins.
 
     The failure is neither counted nor recorded here: the controller does both for the pod, and replaces it on another
     node.
     """
-    slot = next(s for s in slots if (s.member.role, s.member.index) == (failure.role, failure.index))
+    slot = slot_of_failure(slots, failure)
     slot.terminating = True
     if slot.link is None:
         return []

@@ -66,6 +66,8 @@ class GangStatus(ApiModel):
     """Restarts caused by the cluster, since the last new checkpoint."""
     checkpoint_step: int = Field(default_factory=lambda: -1)
     """Step of the newest checkpoint at the last restart; -1 without one."""
+    short_attempts: int = Field(default_factory=int)
+    """Attempts in a row that ran for less than ten minutes; only an attempt that runs longer ends the back-off."""
     retry_after: Annotated[Time, Field(alias="notBefore")] = Field(default_factory=str)
     """End of the back-off: when the pods of the attempt may be created, RFC 3339; "" is at once."""
     released: int = Field(default_factory=int)

@@ -18,6 +18,7 @@ from tfdist.failure_classification import DISRUPTION, REPEATABLE, Action
 from tfdist.observed.gang_state import GangState, gang_state, member_of
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.observed.termination import describe_failure, failure_message
+from tfdist.outcome import find_condition
 from tfdist.planner import inplace_restart
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, not_ready
@@ -154,7 +155,10 @@ def _restart(
     delay = 0.0
     for cause in causes:
         is_repeated = _is_repeated(cause, last)
-        decision = budget.decide(used_budget, cause.classification, limit, repeated=is_repeated, jitter_key=key)
+        seconds = _ran_seconds(context, state, cause)
+        decision = budget.decide(
+            used_budget, cause.classification, limit, ran_seconds=seconds, repeated=is_repeated, jitter_key=key
+        )
         used_budget, delay = decision.restarts, max(delay, decision.delay_seconds)
         record = record.changed(**dict(used_budget))
         failures += records(context, state, cause, counted=decision.counted)
@@ -164,6 +168,20 @@ def _restart(
     record, excluded = exclude_nodes(context, state, record, causes)
     next_record = _next_record(context, state, record, causes, delay, alone=alone)
     return _begin_attempt(context, state, next_record, causes, tuple(failures), excluded, alone=alone)
+
+
+def _ran_seconds(context: PlanContext, state: GangState, cause: RootCause) -> float:
+    """Return for how long the replica of a root cause has had its node; if its pod is gone, how long the gang has run.
+
+    Both times are the API server's. A program cannot change them, unlike its reports.
+    """
+    if cause.pod is not None:
+        since = cause.pod.scheduled_at or cause.pod.created_at
+    else:
+        ready = find_condition(context.view.status, ConditionType.PODS_READY)
+        has_run = ready is not None and ready.status == "True" and state.gang.name is not GangName.EVALUATOR
+        since = ready.last_transition_time if ready is not None and has_run else ""
+    return context.seconds_since(since) if since else 0.0
 
 
 def _terminal_failure(context: PlanContext, cause: RootCause, decision: BudgetDecision) -> Failure:
@@ -203,6 +221,8 @@ def _next_record(
         record = record.changed(attempt=number, replaced=replaced, pending_replacements=pending, completed=completed)
         if cause.member == state.gang.leader:
             record = record.with_new_leader()
+    if record.retry_after and context.seconds_since(record.retry_after) < 0:
+        retry_after = max(retry_after, record.retry_after)  # it is of other replicas too: none ends it for them
     return record.changed(retry_after=retry_after)
 
 

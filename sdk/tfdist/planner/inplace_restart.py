@@ -97,7 +97,8 @@ def _new_failures(state: GangState, failures: Sequence[RoundFailure]) -> list[Ro
 def with_launcher_restarts(record: GangStatus, reported: Restarts) -> GangStatus:
     """Return the record with the restarts that the launchers counted since their last report.
 
-    A new checkpoint resets their counters, as it does in the controller.
+    A new checkpoint resets their counters, as it does in the controller. Their `short_attempts` are not taken over: a
+    report would lengthen or end the back-off of pods.
     """
     counted, uncounted = (
         max(0, reported.counted - record.launcher_counted),

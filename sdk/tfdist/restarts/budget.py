@@ -1,6 +1,8 @@
 """The restart budget of a gang: which restarts count, when it is exhausted, and the delay before each.
 
-Delays are exponential: none before the first restart, then 10 s doubling up to 300 s, with jitter.
+Delays are exponential: none before the first restart, then 10 s doubling up to 300 s, with jitter. A new checkpoint
+starts the budget again; the back-off after many short attempts ends only after a long one, because checkpoints are what
+programs report (ADR 52).
 """
 
 import zlib
@@ -8,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tfdist.contract import Restarts
+from tfdist.contract_model import INT32_MAX
 from tfdist.failure_classification import (
     LIMIT_EXCEEDED,
     LIMIT_MESSAGE,
@@ -21,6 +24,11 @@ FIRST_DELAY_SECONDS: Final = 10.0
 MAX_DELAY_SECONDS: Final = 300.0
 MAX_UNCOUNTED_RESTARTS: Final = 10
 """Uncounted restarts without a new checkpoint; further ones count against `backoffLimit`."""
+LONG_ATTEMPT_SECONDS: Final = 600.0
+"""An attempt that ran for this time ends the back-off, as a container does that of its kubelet (CrashLoopBackOff)."""
+MAX_PROMPT_RESTARTS: Final = 10
+"""Short attempts in a row after which every restart is delayed, also of an attempt that reports new checkpoints or
+that the cluster ended. A node upgrade may evict a gang once for each node, all within ten minutes."""
 REPEATED_MESSAGE: Final = (
     "two attempts in a row ended with it, and none wrote a checkpoint: a restart would end the same"
 )
@@ -67,6 +75,7 @@ def decide(
     classification: Classification,
     limit: int,
     *,
+    ran_seconds: float,
     repeated: bool,
     jitter_key: str,
     first_delay_seconds: float = FIRST_DELAY_SECONDS,
@@ -77,30 +86,34 @@ def decide(
         restarts: the counters so far, after `at_checkpoint`.
         classification: that of the root cause.
         limit: `backoffLimit`.
+        ran_seconds: how long the failed attempt ran, by a clock that its program cannot set.
         repeated: whether it repeats the error of the attempt before, without a new checkpoint.
         jitter_key: names the job and its attempt. Jobs that failed at the same moment are spread by up to a fifth of
             the delay; equal keys give equal delays, so that every reconcile computes the same one.
-        first_delay_seconds: delay before the second counted restart.
+        first_delay_seconds: delay after the second short attempt.
     """
     if classification.action is Action.FAIL:
         return BudgetDecision(restarts, counted=False, final=classification.reason)
     if repeated:
         return BudgetDecision(restarts, counted=False, final=REPEATED_ERROR, remedy=REPEATED_MESSAGE)
     uncounted, since_checkpoint = restarts.uncounted_since_checkpoint, restarts.since_checkpoint
-    if classification.action is Action.RESTART_UNCOUNTED and uncounted < MAX_UNCOUNTED_RESTARTS:
-        changes = {"uncounted": restarts.uncounted + 1, "uncounted_since_checkpoint": uncounted + 1}
-        return BudgetDecision(restarts.model_copy(update=changes), counted=False)
-    if since_checkpoint >= limit:
+    counted = classification.action is not Action.RESTART_UNCOUNTED or uncounted >= MAX_UNCOUNTED_RESTARTS
+    if counted and since_checkpoint >= limit:
         remedy = LIMIT_MESSAGE.format(limit=limit)
         return BudgetDecision(restarts, counted=True, final=LIMIT_EXCEEDED, remedy=remedy)
-    changes = {"counted": restarts.counted + 1, "since_checkpoint": since_checkpoint + 1}
-    delay = _delay_seconds(since_checkpoint, jitter_key, first_delay_seconds)
-    return BudgetDecision(restarts.model_copy(update=changes), counted=True, delay_seconds=delay)
+    short = restarts.short_attempts + 1 if ran_seconds < LONG_ATTEMPT_SECONDS else 0
+    if counted:
+        changes = {"counted": restarts.counted + 1, "since_checkpoint": since_checkpoint + 1}
+    else:
+        changes = {"uncounted": restarts.uncounted + 1, "uncounted_since_checkpoint": uncounted + 1}
+    used = restarts.model_copy(update=changes | {"short_attempts": min(short, INT32_MAX)})
+    doublings = max(short - MAX_PROMPT_RESTARTS, min(since_checkpoint, short - 1) if counted else 0)
+    return BudgetDecision(used, counted, _delay_seconds(doublings, jitter_key, first_delay_seconds))
 
 
-def _delay_seconds(before: int, jitter_key: str, first: float) -> float:
-    """Return the delay before a restart, given the number of counted ones before it since the last checkpoint."""
-    if before == 0:
+def _delay_seconds(doublings: int, jitter_key: str, first: float) -> float:
+    """Return the delay before a restart: none for 0, `first` for 1, and twice that for each further one."""
+    if doublings <= 0:
         return 0.0
-    delay = min(first * 2.0 ** min(before - 1, 16), MAX_DELAY_SECONDS)
+    delay = min(first * 2.0 ** min(doublings - 1, 16), MAX_DELAY_SECONDS)
     return delay * (1 - _MAX_JITTER * zlib.crc32(jitter_key.encode()) / 2**32)
