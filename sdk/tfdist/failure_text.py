@@ -22,8 +22,12 @@ _EXCEPTION: Final = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit
 """First line of an exception outside of a traceback, by the names that Python's guide to style recommends."""
 _GRAPH_ERROR: Final = "Graph execution error:"
 _FRAME: Final = re.compile(r'^\s+File "')
-_NODE: Final = re.compile(r"\s*\[\[.*|\s*\[Op:\w+\]|\{\{function_node [^}]*\}\}\s*")
-"""A node of a TensorFlow graph, or the function that an operation belongs to, to the end of its line or before it."""
+_NODE: Final = re.compile(r"(?:(?<!\s)\s++)?(?:\[\[.*|\[Op:\w++\])|\{\{function_node [^{}]*+\}\}\s*+")
+"""A node of a TensorFlow graph, or the function that an operation belongs to, to the end of its line or before it.
+
+Blanks before it are tried from their first one only: from each of them, many blanks would cost the square of their
+number.
+"""
 GRAPH_TRACEBACK: Final = re.compile(
     r"Detected at node .* defined at \(most recent call last\):|<stack traces unavailable>"
 )
@@ -93,7 +97,8 @@ def _message(lines: Sequence[str]) -> str:
     """Return the exception at the start of `lines`, with the next line of its message while one ends with a colon."""
     text = _NODE.sub("", lines[0]).strip()
     for line in filter(None, map(str.strip, lines[1:])):
-        if not text.endswith(":") or _TRACEBACK.match(line) or _is_no_message(line):
+        ends = not text.endswith(":") or len(text) >= LONGEST_CAUSE
+        if ends or _TRACEBACK.match(line) or _is_no_message(line):
             break
         text = f"{text} {_NODE.sub('', line)}".strip()
     return text
