@@ -86,7 +86,7 @@ def test_a_message_has_each_clause_once(text: str, read: str) -> None:
 @pytest.mark.parametrize(
     "text", ["x" * 5000, "a b; " * 20_000, "; ".join(f"spec.x{number}: unknown field" for number in range(100_000))]
 )
-def test_a_message_that_is_cut_says_so(text: str) -> None:
+def test_a_message_that_is_cut_ends_with_an_ellipsis(text: str) -> None:
     found = message(text)
     assert len(found) <= LONGEST_MESSAGE
     assert found.endswith("...")
