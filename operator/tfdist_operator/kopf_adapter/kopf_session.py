@@ -23,7 +23,7 @@ import orjson
 from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.client import USER_AGENT
-from tfdist_operator.kube.decode import flattened
+from tfdist_operator.kube.decode import LineBuffer, flattened
 from tfdist_operator.kube.keys import ALL_NAMESPACES
 from tfdist_operator.kube.sockets import api_socket
 from tfdist_operator.metrics import API_REQUESTS, WATCH_RESTARTS
@@ -193,14 +193,14 @@ class _Guarded:
 
     async def iter_chunked(self, _size: int) -> AsyncIterator[bytes]:
         """Yield the lines of a watch as they arrive, one or more at a time."""
-        remainder = b""
+        buffer = LineBuffer()
         async for piece in self._content.iter_any():
-            *lines, remainder = (remainder + piece).split(b"\n")
+            lines = buffer.feed(piece)
             for line in lines:
                 self._on_line(line)
             if lines:
                 yield b"".join([await self._event(line) + b"\n" for line in lines])
-            if len(remainder) > _LONGEST_LINE:
+            if buffer.pending > _LONGEST_LINE:
                 msg = "a watch event is longer than any object can be"
                 raise aiohttp.ClientPayloadError(msg)
 
