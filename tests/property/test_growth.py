@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -26,7 +27,7 @@ from support.sweeps import sweep_manifest
 from tfdist.api.gang_status import GangStatus
 from tfdist.api.sweep import SweepEarlyStopping, TFDistSweep, TFDistSweepSpec
 from tfdist.api.sweep_status import TFDistSweepStatus
-from tfdist.contract import Restarts, Role, Task
+from tfdist.contract import JOB_ENV, Restarts, Role, Task
 from tfdist.failure_classification import EVICTED
 from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.observed.job_view import ProbeResult
@@ -156,26 +157,25 @@ def failed(n: int, message: str, **changes: Any) -> list[PodSummary]:
     return [pod(f"worker-{i}", "F", message=message, **{"exit_code": 1, **changes}) for i in range(n)]
 
 
-def training_of(pods: list[PodSummary], **changes: Any) -> tuple[PlanContext, GangState]:
-    """Return the state of the gang that trains, and its context."""
-    ((view, now, installation),) = plan_of(pods, INDEPENDENT, **changes)
-    context = PlanContext(view, view.job, now, installation, None)
-    return context, context.states[GangName.TRAINING]
+def gang_with(pods: list[PodSummary], **changes: Any) -> tuple[PlanContext, GangState]:
+    """Return the state of a gang with these workers, and its context."""
+    ((view, now, installation),) = plan_of(pods[:1], **changes)
+    context = PlanContext(replace(view, pods=tuple(pods)), view.job, now, installation, None)
+    return context, gang_state(gang_of(len(pods)), GangStatus(), pods)
 
 
 def silent_peers(n: int) -> list[Arguments]:
     """Return a gang of which one replica has lost a peer, and names of others that do not answer."""
     pods = [*failed(1, "lost", exit_code=75), *(pod(f"worker-{number}") for number in range(1, n))]
     silent = ProbeResult("peer failure in attempt 0", "", "", tuple(f"ps-{number}" for number in range(n)))
-    context, _ = training_of(pods[:1], probe_result=silent)
-    return [(context, gang_state(gang_of(n), GangStatus(), pods))] * 16
+    return [gang_with(pods, probe_result=silent)] * 16
 
 
 def gave_up(n: int) -> GangState:
     """Return a gang whose launchers have given up, each because of the last one."""
     restarts = Restarts().model_dump(by_alias=True)
     end = {"role": "worker", "index": n - 1, "round": 1, "reason": "Crash", "restarts": restarts}
-    return training_of(failed(n, json.dumps({"reason": "Crash", "message": "x", "gangEnd": end})))[1]
+    return gang_with(failed(n, json.dumps({"reason": "Crash", "message": "x", "gangEnd": end})))[1]
 
 
 def invalid(n: int) -> list[Arguments]:
@@ -339,7 +339,7 @@ TABLE: tuple[Row, ...] = (
     ),
     row("tfdist.planner.inplace_restart.launcher_termination", "launchers that gave up", gave_up),
     Row("tfdist.planner.peer_failure.unresponsive_peer", "silent replicas", silent_peers),
-    Row("tfdist.planner.root_cause.root_cause_of_gang", "failed pods", lambda n: [training_of(failed(n, "a"))] * 16),
+    Row("tfdist.planner.root_cause.root_cause_of_gang", "failed pods", lambda n: [gang_with(failed(n, "a"))]),
     Row("tfdist.desired.pods.sidecar_patches", "sidecars of deleted pods", with_sidecars),
     judged("Asha"),
     judged("Median"),
@@ -358,6 +358,11 @@ TABLE: tuple[Row, ...] = (
         ],
     ),
     row("tfdist.validation.sweep_rules.size_problems", "a long value of all trials", long_value),
+    Row(
+        "tfdist.validation.environment.too_large",
+        "keys of a configuration",
+        lambda n: [(JOB_ENV, json.dumps({"training": {"config": dict.fromkeys(names(n), 1)}}))],
+    ),
     *texts("tfdist.messages.shorten", {"letters": repeated("a")}),
     *texts("tfdist.messages.format_value", QUOTED),
     row("tfdist.messages.join_path", "long names", lambda n: ["a-" * n, "9" * n]),
