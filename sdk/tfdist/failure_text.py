@@ -22,8 +22,12 @@ _EXCEPTION: Final = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit
 """First line of an exception outside of a traceback, by the names that Python's guide to style recommends."""
 _GRAPH_ERROR: Final = "Graph execution error:"
 _FRAME: Final = re.compile(r'^\s+File "')
-_NODE: Final = re.compile(r"\s*\[\[.*|\s*\[Op:\w+\]|\{\{function_node [^}]*\}\}\s*")
-"""A node of a TensorFlow graph, or the function that an operation belongs to, to the end of its line or before it."""
+_NODE: Final = re.compile(r"(?:(?<!\s)\s++)?(?:\[\[.*|\[Op:\w++\])|\{\{function_node [^{}]*+\}\}\s*+")
+"""A node of a TensorFlow graph, or the function that an operation belongs to, to the end of its line or before it.
+
+Blanks before it are tried from their first one only: from each of them, many blanks would cost the square of their
+number.
+"""
 GRAPH_TRACEBACK: Final = re.compile(
     r"Detected at node .* defined at \(most recent call last\):|<stack traces unavailable>"
 )
@@ -53,10 +57,10 @@ def cause_in(output: str) -> str:
         raised_in = _of_group if _GROUP in lines[start] else _raise_statement
         if statement := raised_in(lines[start + 1 :]):
             return statement[:LONGEST_CAUSE]
-    text = [line.strip() for line in lines if _NODE.sub("", line).strip() and not _LOG.match(line)]
+    text = [line.strip() for line in lines if _without_nodes(line).strip() and not _LOG.match(line)]
     exceptions = [line for line in text if _EXCEPTION.match(line)]
     cause = (exceptions or text or [line.strip() for line in lines if line.strip()] or [""])[-1]
-    return (_NODE.sub("", cause) or cause)[:LONGEST_CAUSE]
+    return (_without_nodes(cause) or cause)[:LONGEST_CAUSE]
 
 
 def same_cause(one: str, other: str) -> bool:
@@ -85,17 +89,18 @@ def _raise_statement(lines: Sequence[str]) -> str:
     remaining = lines[first + 1 :]
     frames = [number for number, line in enumerate(remaining) if _FRAME.match(line)]
     body = remaining[frames[-1] + 2 if frames else 0 :]  # a frame is followed by its line of source
-    texts = (text for line in body if (text := _NODE.sub("", line).strip()) and not _is_no_message(line))
+    texts = (text for line in body if (text := _without_nodes(line).strip()) and not _is_no_message(line))
     return f"{kind}: {next(texts, _GRAPH_ERROR)}"
 
 
 def _message(lines: Sequence[str]) -> str:
     """Return the exception at the start of `lines`, with the next line of its message while one ends with a colon."""
-    text = _NODE.sub("", lines[0]).strip()
+    text = _without_nodes(lines[0]).strip()
     for line in filter(None, map(str.strip, lines[1:])):
-        if not text.endswith(":") or _TRACEBACK.match(line) or _is_no_message(line):
+        ends = not text.endswith(":") or len(text) >= LONGEST_CAUSE
+        if ends or _TRACEBACK.match(line) or _is_no_message(line):
             break
-        text = f"{text} {_NODE.sub('', line)}".strip()
+        text = f"{text} {_without_nodes(line)}".strip()
     return text
 
 
@@ -110,6 +115,11 @@ def _of_group(lines: Sequence[str]) -> str:
     exceptions = [line[margin.end() :].strip() for line in lines if (margin := _IN_GROUP.match(line))]
     first = next((text for text in exceptions if "ExceptionGroup: " not in text), "")
     return f"{exceptions[0]}; the first: {first}" if first else "".join(exceptions[:1])
+
+
+def _without_nodes(line: str) -> str:
+    """Return a line without nodes; most lines have none, which is cheaper to find out first."""
+    return _NODE.sub("", line) if "[[" in line or "[Op:" in line or "{{" in line else line
 
 
 def _is_no_message(line: str) -> bool:

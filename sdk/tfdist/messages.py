@@ -77,11 +77,11 @@ def shorten(text: str) -> str:
 
 
 def suggest(word: object, options: Iterable[str]) -> str | None:
-    """Return the option closest to `word`, ignoring case, or None if none is close."""
-    if not isinstance(word, str):
+    """Return the option closest to `word`, ignoring case, or None if none is close or `word` is longer than a name."""
+    if not isinstance(word, str) or len(word) > _MAX_TEXT:
         return None
     lower = {option.lower(): option for option in options}
-    matches = difflib.get_close_matches(word[:_MAX_TEXT].lower(), lower, n=1, cutoff=0.65)
+    matches = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.65)
     return lower[matches[0]] if matches else None
 
 

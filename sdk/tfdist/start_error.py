@@ -16,7 +16,7 @@ _NOT_IN_PATH: Final = "executable file not found in $PATH"
 _NO_PERMISSION: Final = "permission denied"
 _BAD_FORMAT: Final = "exec format error"
 _ERRORS: Final = "|".join(map(re.escape, (_NO_FILE, _NOT_IN_PATH, _NO_PERMISSION, _BAD_FORMAT)))
-_EXEC: Final = re.compile(rf'exec: ("(?:[^"\\]|\\.)*"): .*?({_ERRORS})')
+_EXEC: Final = re.compile(rf'exec: ("(?:[^"\\]|\\.)*+"): (?:(?!exec: ").)*?({_ERRORS})')
 """What Go's `exec.Error` and runc write: `exec: "NAME": [stat NAME: ]ERROR`."""
 _REMEDIES: Final = {
     _NO_FILE: "correct the command, or add the file to the image or a volume",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfdist_operator.kube.decode import MAX_DEPTH, decode
+from tfdist_operator.kube.decode import MAX_DEPTH, LineBuffer, decode, flattened
 
 TEXT = st.text(alphabet='"\\{}[]a\n,:é', max_size=8)
 VALUES = st.recursive(
@@ -36,6 +36,26 @@ def test_the_rest_of_an_object_with_a_deep_part_is_read(value: Any, inner: Any) 
     while rest is not None:
         levels, rest = levels + 1, rest[0] if isinstance(rest, list) else rest["a"]
     assert levels == MAX_DEPTH
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH // 2, MAX_DEPTH - 2])
+def test_a_text_of_many_brackets_that_is_not_deep_is_kept_as_it_is(levels: int) -> None:
+    text = b'{"shallow": [%b], "deepest": %b}' % (b",".join([b"[]"] * 300), wrapped(b"[]", levels))
+    assert flattened(text) is text
+
+
+@pytest.mark.parametrize("deep", [MAX_DEPTH + 2, 900])
+def test_a_text_that_orjson_reads_and_python_may_not_is_cut(deep: int) -> None:
+    assert flattened(b'{"a": %b, "b": 1}' % wrapped(b"1", deep)).endswith(b', "b": 1}')
+    assert flattened(b'{"a": %b}' % wrapped(b"1", deep)).count(b"[") <= MAX_DEPTH // 2
+
+
+@given(st.lists(st.sampled_from((b"a", b"", b"\n", b"b\nc", b"\n\n", b"de\n"))))
+def test_lines_are_the_same_in_whatever_pieces_they_arrive(pieces: list[bytes]) -> None:
+    buffer = LineBuffer()
+    found = [line for piece in pieces for line in buffer.feed(piece)]
+    *lines, rest = b"".join(pieces).split(b"\n")
+    assert (found, buffer.pending) == (lines, len(rest))
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"}", b"[" * 2000, b"]" * 2000, b'{"a":' * 2000 + b'"', b"\xff", b"nan"])

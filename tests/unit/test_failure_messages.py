@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from support.factories import NOW, Lifecycle, condition, event_reasons, launcher_report, pod
+from support.factories import NOW, Lifecycle, condition, event_reasons, launcher_report, pod, stored
 from support.factories import failure_in_place as failure
 
 from tfdist.contract import Restarts
@@ -42,6 +42,18 @@ def test_the_replica_that_is_the_root_cause_is_named_although_the_pod_of_another
     (cause,) = job.status["failures"]
     assert (cause["pod"], cause["node"]) == ("fashion-worker-0", "node-b")
     assert cause["message"] == "training.config.data: Field required"
+
+
+def test_of_many_failures_the_status_keeps_the_root_cause_and_the_last_ones_by_name() -> None:
+    pods = [pod(f"worker-{number}", "F", exit_code=1, message=f"error {number}") for number in range(40)]
+    begun = {"phase": "Running", "gangs": {"training": {"attempt": 0}}}
+    status = stored(pods, begun, spec={"worker": {"replicas": 40}})
+    last = sorted((p.name for p in pods), reverse=True)[:9]
+    assert [(f["pod"], f["reason"]) for f in status["failures"]] == [
+        *((name, "Secondary") for name in reversed(last)),
+        ("fashion-worker-0", "ApplicationError"),
+    ]
+    assert [f["message"] for f in status["failures"][-2:]] == ["error 9", "error 0"]
 
 
 def test_a_limit_that_launchers_have_reached_is_reported_once() -> None:

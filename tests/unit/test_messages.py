@@ -6,7 +6,7 @@ import pytest
 from support.factories import manifest, planned, stored
 
 from tfdist.api.status import Progress
-from tfdist.messages import count
+from tfdist.messages import count, suggest
 from tfdist.planner.success_policy import training_text
 from tfdist.validation import ValidationFailed, parse
 
@@ -58,3 +58,10 @@ def test_an_unknown_field_that_exists_elsewhere_is_shown_there(path: str, advice
     with pytest.raises(ValidationFailed) as failed:
         parse(document)
     assert f"spec.{path}: unknown field; {advice}" in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "field"), [("replicaz", "replicas"), ("replicaz" + "z" * 60, None), ("REPLICAS", "replicas")]
+)
+def test_a_name_that_is_longer_than_any_field_resembles_none(word: str, field: str | None) -> None:
+    assert suggest(word, ["image", "replicas"]) == field

@@ -13,7 +13,7 @@ from support.factories import failure_in_place as failure
 from tfdist.api.status import Progress
 from tfdist.contract_model import printable
 from tfdist.planner import Event
-from tfdist.status.text import is_printable_json, message
+from tfdist.status.text import LONGEST_MESSAGE, is_printable_json, message
 from tfdist.validation import FieldError
 from tfdist_operator.webhook.admission import Review, review
 
@@ -74,11 +74,27 @@ def test_the_webhook_answers_without_control_characters() -> None:
         ("the gang restarts; why; the gang restarts", "the gang restarts; why"),
         ("worker-0; worker-0", "worker-0; worker-0"),
         ("the job failed; the job failed again", "the job failed; the job failed again"),
+        ("worker-0: spec.x: a b; spec.x: a b; a b", "worker-0: spec.x: a b"),
+        ("a b; worker-0: a b", "a b; worker-0: a b"),
     ],
 )
 def test_a_message_has_each_clause_once(text: str, read: str) -> None:
     assert message(text) == read
     assert Event("Failed", text).message == read
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 5000, "a b; " * 20_000, "; ".join(f"spec.x{number}: unknown field" for number in range(100_000))]
+)
+def test_a_message_that_is_cut_ends_with_an_ellipsis(text: str) -> None:
+    found = message(text)
+    assert len(found) <= LONGEST_MESSAGE
+    assert found.endswith("...")
+    assert text.startswith(found.removesuffix("..."))
+
+
+def test_a_message_of_the_maximum_length_is_whole() -> None:
+    assert message("x" * LONGEST_MESSAGE) == "x" * LONGEST_MESSAGE
 
 
 @given(text=st.text(), name=st.text())

@@ -1,12 +1,15 @@
 """Early stopping of the trials of a sweep."""
 
 import math
+import statistics
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.sweeps import sweep_manifest
 
 from tfdist.api.sweep import SweepEarlyStopping, TFDistSweep
-from tfdist.sweeps.early_stopping import Point, asha, median, promoted
+from tfdist.sweeps.early_stopping import Point, Rungs, asha, median, order_of_merit, promoted
 from tfdist.sweeps.values import trial_values
 
 ASHA = SweepEarlyStopping(method="Asha", min_steps=100, reduction=3)
@@ -85,6 +88,63 @@ def test_a_stopped_trial_is_promoted_once_it_is_among_the_best_of_its_highest_ru
     assert promoted(ASHA, rungs, frozenset({1, 2, 3, 4, 5}), maximizes=True) == [1]
     # then none is promoted from a rung above which it has been judged
     assert promoted(ASHA, {**rungs, 300: {0: 0.9, 1: 0.5, 2: 0.1}}, frozenset({1, 2}), maximizes=True) == []
+
+
+VALUES = st.sampled_from((0.0, -0.0, 0.1, 0.2, 0.3, -1e300, 1e300, math.inf, -math.inf, math.nan)) | st.floats(-1, 1)
+RUNGS = st.dictionaries(
+    st.sampled_from((1, 2, 3, 4, 6, 9)), st.dictionaries(st.integers(0, 9), VALUES, max_size=8), max_size=4
+)
+LATEST = st.dictionaries(st.integers(0, 9), st.builds(Point, st.integers(0, 12), VALUES))
+
+
+def merit(value: float, *, maximizes: bool) -> float:
+    return (value if maximizes else -value) if math.isfinite(value) else -math.inf
+
+
+def is_below_median(rungs: Rungs, step: int, trial: int, min_trials: int, *, maximizes: bool) -> bool:
+    """Return whether a trial stops at a rung: the definition of the rule for one trial, word for word."""
+    so_far = [values for rung, values in rungs.items() if rung <= step]
+    values_of_others = [
+        [values[other] for values in so_far if other in values] for other in rungs[step].keys() - {trial}
+    ]
+    finite = [list(filter(math.isfinite, values)) for values in values_of_others]
+    means = [statistics.fmean(values) for values in finite if values]
+    if len(means) < min_trials:
+        return False
+    best = max(merit(values[trial], maximizes=maximizes) for values in so_far if trial in values)
+    return best < merit(statistics.median(means), maximizes=maximizes)
+
+
+@given(RUNGS, LATEST, st.integers(1, 4), st.booleans())
+def test_the_trials_that_stop_at_a_median_are_those_of_its_definition(
+    rungs: Rungs, latest: dict[int, Point], min_trials: int, maximizes: bool
+) -> None:
+    options = SweepEarlyStopping(method="Median", min_steps=1, min_trials=min_trials)
+    found, stopped = median(options, rungs, latest, maximizes=maximizes)
+    arrivals = [(step, trial) for step, values in found.items() for trial in values.keys() - rungs.get(step, {}).keys()]
+    assert stopped == {
+        trial for step, trial in arrivals if is_below_median(found, step, trial, min_trials, maximizes=maximizes)
+    }
+
+
+@given(RUNGS, LATEST, st.integers(2, 4), st.booleans())
+def test_the_trials_that_continue_in_successive_halving_are_the_best_part_of_each_rung(
+    rungs: Rungs, latest: dict[int, Point], reduction: int, maximizes: bool
+) -> None:
+    options = SweepEarlyStopping(method="Asha", min_steps=1, reduction=reduction)
+    found, stopped = asha(options, rungs, latest, maximizes=maximizes)
+    arrivals = [(step, trial) for step, values in found.items() for trial in values.keys() - rungs.get(step, {}).keys()]
+    best = {
+        step: order_of_merit(values, maximizes=maximizes)[: max(1, len(values) // reduction)]
+        for step, values in found.items()
+    }
+    assert stopped == {trial for step, trial in arrivals if trial not in best[step]}
+
+
+@pytest.mark.parametrize("value", [1.7e308, -1.7e308])
+def test_values_whose_sum_is_no_number_have_a_median(value: float) -> None:
+    rungs = {step: dict.fromkeys(range(3), value) for step in (100, 200)}
+    assert median(MEDIAN, rungs, {3: Point(200, 0.0)}, maximizes=value > 0)[1] == {3}
 
 
 def accuracy(learning_rate: float, step: int) -> float:

@@ -26,7 +26,7 @@ from typing import Any, Final, Protocol
 
 from tfdist_operator.kube.backoff import RECONNECT
 from tfdist_operator.kube.client import JSON, METADATA, METADATA_LIST, Client
-from tfdist_operator.kube.decode import decode
+from tfdist_operator.kube.decode import LineBuffer, decode
 from tfdist_operator.kube.errors import ApiError, Gone, Rejected, Silent, error_for
 from tfdist_operator.kube.keys import ALL_NAMESPACES
 from tfdist_operator.kube.pages import items
@@ -237,12 +237,11 @@ class Informer:
         ) as lines:
             if self._listing is None:
                 self.last_contact = time.monotonic()
-            buffer = b""
+            buffer = LineBuffer()
             async for chunk in lines.iter_any():
-                *complete, buffer = (buffer + chunk).split(b"\n")
-                for line in complete:
+                for line in buffer.feed(chunk):
                     self._read(line)
-                if len(buffer) > _LONGEST_LINE:
+                if buffer.pending > _LONGEST_LINE:
                     raise Gone(0, "Malformed", "a watch event is longer than any object can be")
 
     def _read(self, line: bytes) -> None:

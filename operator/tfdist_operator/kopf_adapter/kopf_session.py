@@ -25,7 +25,7 @@ from tfdist.validation.structure import MAX_SPEC_BYTES, bounded
 from tfdist_operator.cache.manifests import portable
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.client import USER_AGENT
-from tfdist_operator.kube.decode import decode, flattened
+from tfdist_operator.kube.decode import LineBuffer, flattened
 from tfdist_operator.kube.keys import ALL_NAMESPACES
 from tfdist_operator.kube.sockets import api_socket
 from tfdist_operator.metrics import API_REQUESTS, WATCH_RESTARTS
@@ -153,14 +153,14 @@ class KopfSession:
 
     def _bounded_event(self, line: bytes) -> bytes:
         """Return an event of bounded depth, without a specification that is too large."""
-        event = decode(line)
+        event = orjson.loads(flattened(line))
         return orjson.dumps({**event, "object": self._bounded(event["object"])})
 
     def _bounded_page(self, body: bytes) -> bytes:
         """Return a page of a list of bounded depth, without specifications that are too large."""
         if len(body) <= self._max_spec_bytes:
             return flattened(body)
-        page = decode(body)
+        page = orjson.loads(flattened(body))
         return orjson.dumps({**page, "items": [self._bounded(item) for item in page.get("items", ())]})
 
     def _bounded(self, item: Any) -> Any:
@@ -215,14 +215,14 @@ class _Guarded:
 
     async def iter_chunked(self, _size: int) -> AsyncIterator[bytes]:
         """Yield the lines of a watch as they arrive, one or more at a time."""
-        remainder = b""
+        buffer = LineBuffer()
         async for piece in self._content.iter_any():
-            *lines, remainder = (remainder + piece).split(b"\n")
+            lines = buffer.feed(piece)
             for line in lines:
                 self._on_line(line)
             if lines:
                 yield b"".join([await self._event(line) + b"\n" for line in lines])
-            if len(remainder) > _LONGEST_LINE:
+            if buffer.pending > _LONGEST_LINE:
                 msg = "a watch event is longer than any object can be"
                 raise aiohttp.ClientPayloadError(msg)
 

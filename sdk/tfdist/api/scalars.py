@@ -62,12 +62,13 @@ Quantity = Annotated[
 def _port(value: Any) -> int | str:
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_PORT:
         return value
-    if isinstance(value, str) and _PORT_NAME.fullmatch(value):
+    if isinstance(value, str) and len(value) <= _LONGEST_PORT_NAME and _PORT_NAME.fullmatch(value):
         return value
     raise PydanticCustomError("port", "must be a port number from 1 to 65535, or the name of a container port")
 
 
 LARGEST_PORT: Final = 65535
+_LONGEST_PORT_NAME: Final = 15
 _PORT_NAME: Final = re.compile(patterns.PORT_NAME)
 
 PortNumber = Annotated[int, Strict(), Field(ge=1, le=LARGEST_PORT)]
@@ -79,7 +80,7 @@ PortOrName = Annotated[
             "x-kubernetes-int-or-string": True,
             "minimum": 1,
             "maximum": LARGEST_PORT,
-            "maxLength": 15,
+            "maxLength": _LONGEST_PORT_NAME,
             "pattern": patterns.PORT_NAME,
         }
     ),

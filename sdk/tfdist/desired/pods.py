@@ -84,8 +84,9 @@ def ownership_patches(
 
 def sidecar_patches(pods: Iterable[PodSummary], deleted: Sequence[str]) -> Iterator[Patch]:
     """Yield patches that make the kubelet end the sidecars of completed replicas; none for pods that are deleted."""
+    deleted_names = frozenset(deleted)
     for pod in pods:
-        if pod.sidecars_run and not pod.has_deadline and not pod.deleting and pod.name not in deleted:
+        if pod.sidecars_run and not pod.has_deadline and not pod.deleting and pod.name not in deleted_names:
             yield Patch(pod.name, _DEADLINE)
 
 

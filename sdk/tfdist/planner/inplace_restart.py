@@ -7,6 +7,7 @@ launchers give up, at a limit or before a restart that would fail again, their t
 """
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -123,18 +124,19 @@ def with_launcher_restarts(record: GangStatus, reported: Restarts) -> GangStatus
 
 def launcher_termination(state: GangState) -> tuple[PodSummary, GangEnd] | None:
     """Return the pod of the root cause, and why the launchers gave up; None if they did not."""
-    terminations = [(p, end) for p in state.failed_or_terminating if (end := _gang_end(state, p)) is not None]
+    members = frozenset(state.gang.members)
+    terminations = [(p, end) for p in state.failed_or_terminating if (end := _gang_end(members, p)) is not None]
     return next(
         ((p, e) for p, e in terminations if (p.role, p.index) == (e.role, e.index)),
         terminations[0] if terminations else None,
     )
 
 
-def _gang_end(state: GangState, pod: PodSummary) -> GangEnd | None:
+def _gang_end(members: AbstractSet[Member], pod: PodSummary) -> GangEnd | None:
     """Return why the launcher of a pod gave up, by its termination message; None if that names no member."""
     message = termination_message(pod.message)
     end = message.gang_end if message else None
-    if end is None or Member(end.role, end.index) not in state.gang.members:
+    if end is None or Member(end.role, end.index) not in members:
         return None
     return end.model_copy(update={"reason": known_reason(end.reason)})
 

@@ -57,5 +57,7 @@ def peer_probes(context: PlanContext, state: GangState) -> tuple[tuple[ProbeTarg
 def unresponsive_peer(context: PlanContext, state: GangState) -> PodSummary | None:
     """Return the running replica that did not answer the probe; None if all did, or none was probed."""
     probe_result = context.view.runtime.probe_result
-    unresponsive = probe_result.unresponsive if probe_result and probe_result.probe_id == _probe_id(state) else ()
+    if probe_result is None or probe_result.probe_id != _probe_id(state):
+        return None
+    unresponsive = frozenset(probe_result.unresponsive)
     return next((p for p in _surviving_peers(state) if p.replica in unresponsive), None)

@@ -1,6 +1,6 @@
 """Finds the root cause of a failed attempt, classifies it, and records it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -28,6 +28,7 @@ from tfdist.planner.peer_failure import ROOT_CAUSE_GRACE_SECONDS, unresponsive_p
 from tfdist.planner.progress_deadline import Stalled
 from tfdist.render import names
 from tfdist.render.gang import Member
+from tfdist.status.update import MAX_FAILURES
 from tfdist.timestamps import rfc3339
 
 _LIMIT_BEGINS: Final = LIMIT_MESSAGE.partition("{")[0]
@@ -40,10 +41,16 @@ class RootCause:
     pod: PodSummary | None
     member: Member
     classification: Classification
-    text: str
+    description: str = ""
+    """Its description in one line, if that is more than the end of `pod`."""
     others: tuple[PodSummary, ...] = ()
     """Secondary failures."""
     stacks: str = ""
+
+    @property
+    def text(self) -> str:
+        """Description in one line, which is derived from the output of the pod at each use: few of many are used."""
+        return self.description or (describe_failure(self.pod) if self.pod else "")
 
 
 def root_cause_of_gang(context: PlanContext, state: GangState) -> RootCause:
@@ -72,7 +79,7 @@ def root_cause_of_gang(context: PlanContext, state: GangState) -> RootCause:
 def root_causes_of_replicas(context: PlanContext, state: GangState) -> list[RootCause]:
     """Return a root cause for each failed replica, if each is a restart domain of its own."""
     policy = context.spec.failure_policy
-    causes = [RootCause(p, member_of(p), classify(p, policy), describe_failure(p)) for p in state.failed_or_terminating]
+    causes = [RootCause(p, member_of(p), classify(p, policy)) for p in state.failed_or_terminating]
     return causes + [_deletion_cause(m, (m,)) for m in state.deleted_members]
 
 
@@ -122,10 +129,12 @@ def root_cause_of_stall(state: GangState, stall: Stalled, *, of_leader: bool = F
 
 
 def records(context: PlanContext, state: GangState, cause: RootCause, *, counted: bool) -> list[ReplicaFailure]:
-    """Return records for `status.failures`, the root cause last: the list is ordered by age."""
-    secondary = [
-        record_of(context, p, SECONDARY, failure_message(p)) for p in sorted(cause.others, key=lambda p: p.name)
-    ]
+    """Return records for `status.failures`, the root cause last: the list is ordered by age.
+
+    Of secondary failures the last ones by name are returned, as many as the status keeps.
+    """
+    others = sorted(cause.others, key=lambda p: p.name)[-MAX_FAILURES:]
+    secondary = [record_of(context, p, SECONDARY, failure_message(p)) for p in others]
     if cause.pod is None:
         attempt = state.record.attempt_of(cause.member.name)
         name = names.pod_name(context.job.metadata.name, cause.member.role, cause.member.index, attempt)
@@ -166,18 +175,11 @@ def _completed_before(cause: PodSummary, state: GangState) -> list[str]:
     return [p.replica for p in succeeded if not cause.lost_at or p.finished_at <= cause.lost_at]
 
 
-def _failure_order(context: PlanContext, state: GangState) -> "_FailureOrder":
-    return _FailureOrder({p.name: context.failure_seen_at[p.name].timestamp() for p in state.failed_or_terminating})
-
-
-@dataclass(frozen=True, slots=True)
-class _FailureOrder:
-    """Order in which failures were observed; those within the reporting delay of kubelets count as simultaneous."""
-
-    seen: Mapping[str, float]
-
-    def __call__(self, pod: PodSummary) -> int:
-        return int((self.seen[pod.name] - min(self.seen.values())) / ROOT_CAUSE_GRACE_SECONDS)
+def _failure_order(context: PlanContext, state: GangState) -> Callable[[PodSummary], int]:
+    """Return the rank of a failure by when it was observed; those within the reporting delay of kubelets are equal."""
+    seen = {p.name: context.failure_seen_at[p.name].timestamp() for p in state.failed_or_terminating}
+    first = min(seen.values())
+    return lambda pod: int((seen[pod.name] - first) / ROOT_CAUSE_GRACE_SECONDS)
 
 
 def _without_limit(text: str) -> str:

@@ -48,7 +48,8 @@ def _field(lower: Any, higher: Any, field: Field) -> Any:
 
 def _list(lower: list[Any], higher: list[Any], field: Field) -> list[Any]:
     if field.key is None:
-        return [*lower, *(item for item in higher if item not in lower)]
+        known = {item for item in lower if isinstance(item, str)}
+        return [*lower, *(item for item in higher if not isinstance(item, str) or item not in known)]
     if any(field.identity(item) is None for item in (*lower, *higher)):
         return higher
     result = list(lower)

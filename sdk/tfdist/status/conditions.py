@@ -54,7 +54,7 @@ def merge(
             type=condition.type,
             status=status,
             reason=condition.reason[:256],
-            message=message(condition.message)[:4096],
+            message=message(condition.message),
             observed_generation=generation,
             last_transition_time=previous.last_transition_time if previous and same_status else now,
         )

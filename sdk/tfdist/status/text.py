@@ -5,26 +5,45 @@ executed by a terminal, or reorder the text around them; a part that two of them
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from tfdist.contract_model import is_printable, printable
 
-_LEAST_WORDS = 2
+LONGEST_MESSAGE: Final = 4096
+"""Maximum number of characters of a message."""
+_LONGEST_TEXT: Final = 4 * LONGEST_MESSAGE
+"""Characters of a text of which its message is made: manifests and pods contribute texts of any length."""
+_LEAST_WORDS: Final = 2
 """A clause of one word, such as a name, may be repeated."""
+_MOST_OBJECTS: Final = 8
+"""Parts before the last one in a clause of which it is known what follows them."""
 
 
 def message(text: str) -> str:
-    """Return the message of a condition or event: without control characters, and each clause once."""
+    """Return the message of a condition or event: without control characters, and each clause once.
+
+    It has at most 4096 characters; a longer one ends with `...`.
+    """
     clauses: list[str] = []
-    for clause in map(str.strip, printable(text).split("; ")):
-        if len(clause.split()) < _LEAST_WORDS or not any(_contains(other, clause) for other in clauses):
+    known: set[str] = set()
+    for clause in map(str.strip, printable(text[:_LONGEST_TEXT]).split("; ")):
+        if clause not in known or len(clause.split()) < _LEAST_WORDS:
             clauses.append(clause)
-    return "; ".join(clauses)
+            known.update(_parts(clause))
+    result = "; ".join(clauses)
+    is_whole = len(text) <= _LONGEST_TEXT and len(result) <= LONGEST_MESSAGE
+    return result if is_whole else f"{result[: LONGEST_MESSAGE - 3]}..."
 
 
-def _contains(other: str, clause: str) -> bool:
-    """Return whether a clause is `other`, or the part of it that follows an object: `worker-0: CLAUSE`."""
-    return other == clause or other.endswith(f": {clause}")
+def _parts(clause: str) -> Iterator[str]:
+    """Yield a clause, and what follows each object in it: `CLAUSE` of `worker-0: CLAUSE`."""
+    yield clause
+    for _ in range(_MOST_OBJECTS):
+        _, separator, clause = clause.partition(": ")
+        if not separator:
+            return
+        yield clause
 
 
 _CONTROL_CHARACTER: Final = re.compile(r'\\[^"\\/nt]')

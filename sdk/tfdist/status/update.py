@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from tfdist.api.gang_status import GangStatus
@@ -133,7 +134,8 @@ def _active_roles(states: Iterable[GangState], status: TFDistJobStatus) -> set[s
 def _newest(failures: list[ReplicaFailure]) -> list[ReplicaFailure]:
     """Return the newest failures; secondary ones are dropped first, so that root causes are kept longest."""
     excess = len(failures) - MAX_FAILURES
-    dropped_indices = [i for i, f in enumerate(failures) if not f.root_cause][: max(0, excess)]
+    secondary = (i for i, f in enumerate(failures) if not f.root_cause)
+    dropped_indices = set(islice(secondary, max(0, excess)))
     return [f for i, f in enumerate(failures) if i not in dropped_indices][-MAX_FAILURES:]
 
 

@@ -6,7 +6,8 @@ Google Vizier (Golovin and others, KDD 2017, section 3.2.2).
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfdist.api.sweep import DEFAULT_MIN_TRIALS, DEFAULT_REDUCTION, StoppingMethod, SweepEarlyStopping
@@ -40,9 +41,10 @@ def asha(
         maximizes: whether a larger value is better.
     """
     result, arrivals = _arrivals(options, rungs, latest)
-    return result, frozenset(
-        trial for step, trial in arrivals if trial not in _top_trials(options, result[step], maximizes=maximizes)
-    )
+    stopped: set[int] = set()
+    for step, trials in arrivals.items():
+        stopped.update(trials.difference(_top_trials(options, result[step], maximizes=maximizes)))
+    return result, frozenset(stopped)
 
 
 def promoted(options: SweepEarlyStopping, rungs: Rungs, stopped: frozenset[int], *, maximizes: bool) -> list[int]:
@@ -73,18 +75,37 @@ def median(
         maximizes: whether a larger value is better.
     """
     result, arrivals = _arrivals(options, rungs, latest)
-    return result, frozenset(
-        trial for step, trial in arrivals if _is_below_median(options, result, step, trial, maximizes=maximizes)
-    )
+    stopped: set[int] = set()
+    histories: dict[int, list[float]] = {}
+    for step, values in sorted(result.items()):
+        for trial, value in values.items():
+            histories.setdefault(trial, []).append(value)
+        if step in arrivals:
+            reached = {trial: histories[trial] for trial in values}
+            stopped.update(_below_median(options, reached, arrivals[step], maximizes=maximizes))
+    return result, frozenset(stopped)
 
 
-def _is_below_median(options: SweepEarlyStopping, rungs: Rungs, step: int, trial: int, *, maximizes: bool) -> bool:
-    values_by_rung = [rungs[rung] for rung in sorted(rungs) if rung <= step]
-    means = list(_means(values_by_rung, (other for other in rungs[step] if other != trial)))
-    if len(means) < (options.min_trials or DEFAULT_MIN_TRIALS):
-        return False
-    best = max(_merit(values[trial], maximizes=maximizes) for values in values_by_rung if trial in values)
-    return best < _merit(statistics.median(means), maximizes=maximizes)
+def _below_median(
+    options: SweepEarlyStopping, histories: Mapping[int, Sequence[float]], trials: Collection[int], *, maximizes: bool
+) -> Iterator[int]:
+    """Yield those of the trials at a rung that stop there, given the values up to it of each trial that reached it."""
+    means = {trial: mean for trial, values in histories.items() if (mean := _mean(values)) is not None}
+    ordered = sorted(means.values())
+    for trial in trials:
+        if len(means) - (trial in means) < (options.min_trials or DEFAULT_MIN_TRIALS):
+            continue
+        best = max(_merit(value, maximizes=maximizes) for value in histories[trial])
+        if best < _merit(_median_without(ordered, means.get(trial)), maximizes=maximizes):
+            yield trial
+
+
+def _median_without(ordered: Sequence[float], excluded: float | None) -> float:
+    """Return the median of sorted values without one of them, or of all; at least one value must remain."""
+    place = len(ordered) if excluded is None else bisect_left(ordered, excluded)
+    middle, is_odd = divmod(len(ordered) - (excluded is not None), 2)
+    lower, upper = (ordered[i + (i >= place)] for i in (middle - 1 + is_odd, middle))
+    return lower if is_odd else (lower + upper) / 2
 
 
 def is_better(value: float, than: float | None, *, maximizes: bool) -> bool:
@@ -102,16 +123,16 @@ def order_of_merit(values: Mapping[int, float], *, maximizes: bool) -> list[int]
 
 def _arrivals(
     options: SweepEarlyStopping, rungs: Rungs, latest: Mapping[int, Point]
-) -> tuple[dict[int, dict[int, float]], list[tuple[int, int]]]:
-    """Return the rungs with the latest points, and which of them are new: step and trial."""
+) -> tuple[dict[int, dict[int, float]], dict[int, set[int]]]:
+    """Return the rungs with the latest points, and the trials that are new in each rung, by its step."""
     result = {step: dict(values) for step, values in rungs.items()}
-    arrivals: list[tuple[int, int]] = []
+    arrivals: dict[int, set[int]] = {}
     for trial, point in sorted(latest.items()):
         for step in _rung_steps(options, point.step):
             values = result.setdefault(step, {})
             if trial not in values:
                 values[trial] = point.value
-                arrivals.append((step, trial))
+                arrivals.setdefault(step, set()).add(trial)
     return result, arrivals
 
 
@@ -132,16 +153,15 @@ def _top_trials(options: SweepEarlyStopping, values: Mapping[int, float], *, max
     return order_of_merit(values, maximizes=maximizes)[:number]
 
 
-def _means(rungs: Sequence[Mapping[int, float]], trials: Iterable[int]) -> Iterator[float]:
-    """Yield the mean of the finite values of each trial at the rungs."""
-    for trial in trials:
-        values = [
-            values_by_trial[trial]
-            for values_by_trial in rungs
-            if trial in values_by_trial and math.isfinite(values_by_trial[trial])
-        ]
-        if values:
-            yield statistics.fmean(values)
+def _mean(values: Sequence[float]) -> float | None:
+    """Return the mean of the finite values; None without any."""
+    finite = list(filter(math.isfinite, values))
+    if not finite:
+        return None
+    try:
+        return statistics.fmean(finite)
+    except OverflowError:  # of the sum
+        return math.fsum(value / len(finite) for value in finite)
 
 
 def _merit(value: float, *, maximizes: bool) -> float:

@@ -81,8 +81,9 @@ def _size(value: Any) -> int:
 def _largest(value: Any, location: tuple[str | int, ...]) -> tuple[str | int, ...]:
     """Return the location of the deepest field that takes more than half of `value`, which is at `location`."""
     items = value.items() if isinstance(value, Mapping) else ()
+    half = _size(value) // 2
     for key, item in items:
-        if _size(item) > _size(value) // 2:
+        if _size(item) > half:
             return _largest(item, (*location, key))
     return location
 

@@ -1,8 +1,9 @@
 """Converts pydantic's errors to field errors: path, invalid value, and rule, in the form of Kubernetes."""
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from types import UnionType
+from types import MappingProxyType, UnionType
 from typing import Any, Final, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
@@ -86,21 +87,25 @@ def _lower_first(text: str) -> str:
 def _unknown_field(location: Sequence[str | int], model: type[BaseModel]) -> str:
     resource = model.__name__.lower()  # a model has the name of its kind
     kubectl = ".".join([resource, *(p for p in location[:-1] if isinstance(p, str))])
-    name, place = str(location[-1]), _only_place(model, str(location[-1]))
+    name = str(location[-1])
+    place = _only_places(model).get(name)
     advice = f"did you mean {place}?" if place else f"see `kubectl explain {kubectl}`"
     return messages.unknown_field(name, _fields_at(model, location[:-1]), advice)
 
 
-def _only_place(model: type[BaseModel], name: str) -> str | None:
-    """Return the path of the field `name` of the specification, the shortest one; None if there is none or several."""
+@functools.cache
+def _only_places(model: type[BaseModel]) -> Mapping[str, str | None]:
+    """Return the path of each field of the specification, the shortest one, by its name; None if there are several."""
+    places: dict[str, str | None] = {}
     level = [["spec"]]
     while level:
         paths = [[*path, field] for path in level for field in _fields_at(model, path)]
-        matches = [messages.join_path(path) for path in paths if path[-1] == name]
-        if matches:
-            return matches[0] if len(matches) == 1 else None
+        of_level: dict[str, str | None] = {}
+        for path in paths:
+            of_level[path[-1]] = None if path[-1] in of_level else messages.join_path(path)
+        places = of_level | places
         level = [path for path in paths if takes_object(model, path)]
-    return None
+    return MappingProxyType(places)
 
 
 def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
