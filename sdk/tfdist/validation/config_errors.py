@@ -28,18 +28,15 @@ def config_errors(
         unknown_field_remedy: advice about an unknown field that resembles none of the model.
     """
     details = error.errors(include_url=False)
+    parents = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
     for detail in details:
-        if detail["type"] == "too_short" and any(_is_below(other["loc"], detail["loc"]) for other in details):
+        if detail["type"] == "too_short" and detail["loc"] in parents:
             continue  # pydantic counts only the valid items of a tuple
         location = [part for part in detail["loc"][:-1] if part != _KEY]
         if detail["loc"][-1:] != (_KEY,):
             location += detail["loc"][-1:]
         text = _message(detail, model, unknown_field_remedy) + _count_instead(detail["loc"], config)
         yield FieldError(messages.child_path(path, *location), text)
-
-
-def _is_below(location: Sequence[str | int], parent: Sequence[str | int]) -> bool:
-    return len(location) > len(parent) and location[: len(parent)] == parent
 
 
 def _message(error: Mapping[str, Any], model: type[BaseModel], unknown_field_remedy: str) -> str:

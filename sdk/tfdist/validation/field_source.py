@@ -9,6 +9,7 @@ from tfdist.contract import MAIN_CONTAINER, Role
 
 INIT_CONTAINERS: Final = ("initContainers",)
 _KINDS: Final = ("containers", *INIT_CONTAINERS)
+_POD_FIELDS: Final = set(PodFields.model_fields) - {"template"}
 
 
 def source_path(
@@ -41,23 +42,31 @@ def source_path(
 
 def pod_field_path(job: TFDistJob, role: Role, name: str) -> str:
     """Return the path of a pod field in the highest level that sets it, or `spec` if the installation sets it."""
+    return next((f"{path}.template.spec.{name}" for path, _ in _levels_with(job, role, name)), "spec")
+
+
+def pod_field(job: TFDistJob, role: Role, name: str) -> Any:
+    """Return the value of a scalar pod field as the job sets it; None if it does not."""
+    return next((value for _, value in _levels_with(job, role, name)), None)
+
+
+def _levels_with(job: TFDistJob, role: Role, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the path of each level that sets a pod field, with its value, highest first."""
     role_fields: PodFields | None = job.spec.fields_of(role)
     title = Role.WORKER if role is Role.EVALUATION else role
     for path, fields in ((f"spec.{title}", role_fields), ("spec", job.spec)):
         template = fields.template if fields else None
         if template and template.spec and name in (template.spec.model_extra or {}):
-            return f"{path}.template.spec.{name}"
-    return "spec"
+            yield path, (template.spec.model_extra or {})[name]
 
 
 def _level(fields: PodFields, path: str, container: str, kinds: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the paths of one level that set fields of the container, each with these fields, highest first."""
-    template = fields.template
-    if template is not None and template.spec is not None:
-        spec = template.spec.model_dump(by_alias=True, exclude_none=True)
-        for kind in kinds:
-            for i, item in enumerate(spec.get(kind, ())):
-                if item["name"] == container:
-                    yield f"{path}.template.spec.{kind}[{i}]", item
+    spec = fields.template.spec if fields.template else None
+    for kind in kinds:
+        items = (spec.init_containers if kind in INIT_CONTAINERS else spec.containers) if spec else None
+        for i, item in enumerate(items or ()):
+            if item.name == container:
+                yield f"{path}.template.spec.{kind}[{i}]", {"name": item.name, **(item.model_extra or {})}
     if container == MAIN_CONTAINER and kinds is not INIT_CONTAINERS:
-        yield path, fields.model_dump(by_alias=True, exclude_none=True)
+        yield path, fields.model_dump(by_alias=True, exclude_none=True, include=_POD_FIELDS)
