@@ -55,6 +55,23 @@ def test_a_name_that_the_api_server_still_generates_is_no_problem() -> None:
     assert review(job, None, {}) == Review()
 
 
+def flooded(fields: range) -> dict[str, Any]:
+    return manifest(image="x", template={"spec": {f"no{i}": 1 for i in fields}})
+
+
+def test_a_change_of_a_job_with_more_errors_than_are_reported_is_admitted() -> None:
+    """Given 150 errors, of which an edit corrects one; then the one that is now listed was not added."""
+    found = review(flooded(range(1, 150)), flooded(range(150)), {})
+    assert (found.problems, len(found.warnings)) == ((), 101)
+
+
+def test_a_change_that_adds_more_errors_than_are_reported_is_rejected() -> None:
+    found = review(flooded(range(150)), flooded(range(1)), {})
+    assert len(found.problems) == 100
+    assert found.problems[-1] == "spec: and 50 more errors"
+    assert found.warnings == ("spec.template.spec.no0: unknown field; PodSpec has no such field, remove it",)
+
+
 def test_a_field_that_this_version_does_not_act_on_is_rejected() -> None:
     assert review(manifest(oomPolicy={}), None, {}).problems
 

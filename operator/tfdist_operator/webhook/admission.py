@@ -15,6 +15,7 @@ from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.contract_model import printable
 from tfdist.planner.finished_job import unused_change_warning
 from tfdist.validation import FieldError, ValidationFailed, parse, warnings
+from tfdist.validation.errors import are_all
 from tfdist.validation.structure import MAX_SPEC_BYTES
 from tfdist.validation.sweep import parse_sweep, sweep_warnings
 
@@ -112,7 +113,8 @@ def _errors(manifest: Mapping[str, Any], check: _Check) -> Sequence[FieldError]:
 
 
 def _compare(problems: Sequence[FieldError], previous: Sequence[FieldError]) -> Review:
-    known_problems = set(previous)
+    # Of an object with very many errors not all are known, so that none counts as added.
+    known_problems = set(previous if are_all(previous) else problems)
     errors = tuple(str(problem) for problem in problems if problem not in known_problems)
     remaining = tuple(str(problem)[:_WARNING_CHARACTERS] for problem in problems if problem in known_problems)
     return Review(errors, remaining)

@@ -1,6 +1,6 @@
 """Strategic merge of two pod templates, as in `kubectl apply`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfdist.podspec.schema import Field, Type, type_named, types
@@ -10,20 +10,29 @@ Json = dict[str, Any]
 
 
 def merge(lower: Mapping[str, Any], higher: Mapping[str, Any], type_name: str) -> Json:
-    """Return `lower` overlaid with `higher`, both (partial) values of the type `type_name`, such as `PodSpec`.
+    """Return `lower` overlaid with `higher`; see `merge_all`."""
+    return merge_all((lower, higher), type_name)
+
+
+def merge_all(layers: Iterable[Mapping[str, Any]], type_name: str) -> Json:
+    """Return (partial) values of the type `type_name`, such as `PodSpec`, each overlaid with the next, lowest first.
 
     Objects merge field by field. Lists with a merge key merge by it (env by name, mounts by path, ports by number):
-    items of `lower` keep their order, new ones follow. Other values of `higher` replace those of `lower`. Of a union,
-    such as the sources of a volume, the members that `higher` sets remain. Ports of equal number are distinguished by
-    protocol if both set it, unlike in Kubernetes' own patches.
+    items of the lower value keep their order, new ones follow. Other values of the higher one replace those of the
+    lower one. Of a union, such as the sources of a volume, the members that the higher value sets remain. Ports of
+    equal number are distinguished by protocol if both set it, unlike in Kubernetes' own patches.
 
     The result shares nothing with the inputs. Malformed values replace and raise nothing; `problems` reports them.
 
     Raises:
         KeyError: a pod template has no such type.
     """
-    result: Json = _copy(_object(lower, higher, type_named(type_name)))
-    return result
+    kind = type_named(type_name)
+    result: Json = {}
+    for layer in layers:
+        result = _object(result, layer, kind)
+    copy: Json = _copy(result)
+    return copy
 
 
 def _object(lower: Mapping[str, Any], higher: Mapping[str, Any], kind: Type) -> Json:
@@ -50,10 +59,12 @@ def _list(lower: list[Any], higher: list[Any], field: Field) -> list[Any]:
     if field.key is None:
         known = {item for item in lower if isinstance(item, str)}
         return [*lower, *(item for item in higher if not isinstance(item, str) or item not in known)]
-    if any(field.identity(item) is None for item in (*lower, *higher)):
+    identities, wanted = ([field.identity(item) for item in items] for items in (lower, higher))
+    if None in identities or None in wanted:
         return higher
+    positions = {identity: place for place, identity in reversed(list(enumerate(identities)))}
     result = list(lower)
-    for item, place in zip(higher, _places(lower, higher, field), strict=True):
+    for item, place in zip(higher, _places(lower, higher, field.key, [positions.get(w) for w in wanted]), strict=True):
         if place is None:
             result.append(item)
         else:
@@ -61,20 +72,17 @@ def _list(lower: list[Any], higher: list[Any], field: Field) -> list[Any]:
     return result
 
 
-def _places(lower: Sequence[Json], higher: Sequence[Json], field: Field) -> list[int | None]:
-    """Return for each item of `higher` the index of its counterpart in `lower`, or None if it is new.
+def _places(
+    lower: Sequence[Json], higher: Sequence[Json], key: str, equal: Sequence[int | None]
+) -> Iterator[int | None]:
+    """Yield for each item of `higher` the index of its counterpart in `lower`, or None if it is new.
 
-    The counterpart is equal in every key, otherwise in the merge key.
+    The counterpart is equal in every key (`equal` has its index), otherwise in the merge key `key`.
     """
-    key = field.key or ""
-    positions = {field.identity(item): place for place, item in reversed(list(enumerate(lower)))}
-    used = {positions.get(field.identity(item)) for item in higher}
+    used = set(equal)
     unused = {item[key]: place for place, item in reversed(list(enumerate(lower))) if place not in used}
-    result: list[int | None] = []
-    for item in higher:
-        place = positions.get(field.identity(item))
-        result.append(unused.pop(item[key], None) if place is None else place)
-    return result
+    for item, place in zip(higher, equal, strict=True):
+        yield unused.pop(item[key], None) if place is None else place
 
 
 def _copy(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """The base of configuration models: strict fields, rules between fields, and errors of unions."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
@@ -18,6 +19,8 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 RULE: Final = "rule"
 """Type of pydantic's error about a violated rule; its text is the whole message."""
 _UNION: Final = "union"
+MAX_ERRORS: Final = 1001
+"""Errors of one object or union that are reported: more than `tfdist.validation` counts."""
 
 Location = tuple[str | int, ...]
 
@@ -43,7 +46,7 @@ class StrictModel(BaseModel):
 
     @model_validator(mode="after")
     def _follows_rules(self) -> Self:
-        if broken := list(self._broken_rules()):
+        if broken := list(itertools.islice(self._broken_rules(), MAX_ERRORS)):
             errors = [_line_error(_custom_error(RULE, rule.message), rule.location, None) for rule in broken]
             raise ValidationError.from_exception_data(type(self).__name__, errors)
         return self
@@ -74,10 +77,11 @@ def alternatives(rule: str) -> WrapValidator:
             return validate_union(value)
         except ValidationError as error:
             tag = _TYPES.get(type(value))
-            chosen = [each for each in error.errors(include_url=False) if each["loc"][:1] == (tag,)]
+            of_tag = (each for each in error.errors(include_url=False) if each["loc"][:1] == (tag,))
+            chosen = list(map(_of_member, itertools.islice(of_tag, MAX_ERRORS)))
             if not chosen:
                 raise union_error(rule) from None
-            raise ValidationError.from_exception_data(error.title, list(map(_of_member, chosen))) from None
+            raise ValidationError.from_exception_data(error.title, chosen) from None
 
     return WrapValidator(validate)
 

@@ -12,7 +12,7 @@ from tfdist import contract
 from tfdist.api.pod_fields import PodFields
 from tfdist.api.v1 import TFDistJob, TFDistJobSpec
 from tfdist.contract import Role
-from tfdist.podspec import merge
+from tfdist.podspec import merge, merge_all
 from tfdist.render.command import DEFAULT_COMMAND, script_command
 
 CHECKPOINT_VOLUME: Final = "tfdist-checkpoint"
@@ -39,11 +39,8 @@ def template_without_script(job: TFDistJob, role: Role) -> dict[str, Any]:
     """Return the PodTemplateSpec of a role as the job writes it, without the command of `training.script`."""
     spec = job.spec
     role_fields = spec.fields_of(role)
-    layers = [*_layers(spec), *(_layers(role_fields) if role_fields else ())]
-    result = _checkpoint_volume(spec)
-    for layer in layers:
-        result = merge(result, layer, "PodTemplateSpec")
-    return result
+    layers = [_checkpoint_volume(spec), *_layers(spec), *(_layers(role_fields) if role_fields else ())]
+    return merge_all(layers, "PodTemplateSpec")
 
 
 def main_container(template: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,19 @@
 """Errors of a manifest: one `FieldError` for each invalid field, as `field.Error` of Kubernetes."""
 
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from tfdist import messages
 from tfdist.contract_model import printable
+
+MAX_PROBLEMS: Final = 100
+"""Errors or warnings of a manifest that are reported; of more, their number."""
+_MAX_COUNTED: Final = 1000
+"""Above it they are neither produced nor counted."""
+_MAX_PATH: Final = 500
+_MAX_MESSAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +28,40 @@ class FieldError:
 
 
 class ValidationFailed(ValueError):  # noqa: N818  named as the outcome, as in the condition `Invalid`
-    """A manifest is not a valid TFDistJob or TFDistSweep; `problems` has every invalid field."""
+    """A manifest is not a valid TFDistJob or TFDistSweep; `problems` has its invalid fields, as of `limited`."""
 
-    def __init__(self, problems: list[FieldError]) -> None:
-        super().__init__("; ".join(map(str, problems)))
-        self.problems = problems
+    def __init__(self, problems: Iterable[FieldError]) -> None:
+        self.problems = limited(problems)
+        super().__init__("; ".join(map(str, self.problems)))
+
+
+def limited(problems: Iterable[FieldError], noun: str = "error") -> list[FieldError]:
+    """Return the first `MAX_PROBLEMS` errors or warnings; of more, one more item has their number.
+
+    Args:
+        problems: errors or warnings, which are produced only as far as they are counted.
+        noun: what they are, in the singular.
+    """
+    found = list(first(problems))
+    more = len(found) - MAX_PROBLEMS
+    if more > 0:
+        are_counted = len(found) <= _MAX_COUNTED
+        text = (
+            f"and {messages.count(more, f'more {noun}')}" if are_counted else f"and more than {more - 1} other {noun}s"
+        )
+        found = [*found[:MAX_PROBLEMS], FieldError("spec", text)]
+    return [FieldError(_clip(problem.path, _MAX_PATH), _clip(problem.message, _MAX_MESSAGE)) for problem in found]
+
+
+def are_all(problems: Sequence[FieldError]) -> bool:
+    """Return whether a result of `limited` has every error."""
+    return len(problems) <= MAX_PROBLEMS
+
+
+def first(problems: Iterable[FieldError]) -> Iterator[FieldError]:
+    """Yield as many errors as `limited` reads."""
+    return itertools.islice(problems, _MAX_COUNTED + 1)
+
+
+def _clip(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."

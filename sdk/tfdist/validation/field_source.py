@@ -44,13 +44,22 @@ def source_path(
 
 def pod_field_path(job: TFDistJob, role: Role, name: str) -> str:
     """Return the path of a pod field in the highest level that sets it, or `spec` if the installation sets it."""
+    return next((f"{path}.template.spec.{name}" for path, _ in _levels_with(job, role, name)), "spec")
+
+
+def pod_field(job: TFDistJob, role: Role, name: str) -> Any:
+    """Return the value of a scalar pod field as the job sets it; None if it does not."""
+    return next((value for _, value in _levels_with(job, role, name)), None)
+
+
+def _levels_with(job: TFDistJob, role: Role, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the path of each level that sets a pod field, with its value, highest first."""
     role_fields: PodFields | None = job.spec.fields_of(role)
     title = Role.WORKER if role is Role.EVALUATION else role
     for path, fields in ((f"spec.{title}", role_fields), ("spec", job.spec)):
         template = fields.template if fields else None
         if template and template.spec and name in (template.spec.model_extra or {}):
-            return f"{path}.template.spec.{name}"
-    return "spec"
+            yield path, (template.spec.model_extra or {})[name]
 
 
 def _level(fields: PodFields, path: str, container: str, kinds: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:

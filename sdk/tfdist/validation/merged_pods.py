@@ -3,13 +3,15 @@
 The API server detects some of these errors too, but only when it creates a pod.
 """
 
+import heapq
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
 from tfdist import messages, regex
 from tfdist.api.cross_field_rules import NOTHING_TO_RUN
+from tfdist.api.pod_fields import PodFields
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import LAUNCH_PORT, MAIN_CONTAINER, REPORT_PORT, STANDBY_PORT_OFFSET, TF_PORT_NAME, Role
 from tfdist.podspec import gpu_count, merge, parse_quantity
@@ -37,6 +39,7 @@ _OUTSIDE: Final = re.compile(r"^/|(^|/)\.\.(/|$)")
 _SUB_PATHS: Final = ("subPath", "subPathExpr")
 _RESERVED_PORTS: Final = {REPORT_PORT: "the progress report", LAUNCH_PORT: "the launcher"}
 _MAX_PORT: Final = 65535
+_MAX_LISTED: Final = 12
 
 
 def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs: bool) -> Iterator[FieldError]:
@@ -46,7 +49,7 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs
     """
     templates = role_templates(job, pod_defaults)
     reported: set[FieldError] = set()
-    for role, template in templates.items():
+    for role, template in different(templates):
         for check in (
             _init_container_names,
             _sub_paths,
@@ -76,9 +79,39 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs
 
 
 def role_templates(job: TFDistJob, pod_defaults: Mapping[str, Any]) -> dict[Role, dict[str, Any]]:
-    """Return the template of each role of a job, merged with `podDefaults` of the installation."""
+    """Return the template of each role of a job, merged with `podDefaults` of the installation.
+
+    Roles without pod fields of their own have the same object, which is not changed.
+    """
     roles = dict.fromkeys(member.role for gang in gangs(job) for member in gang.members)
-    return {role: merge(pod_defaults, role_template(job, role), "PodTemplateSpec") for role in roles}
+    templates: dict[Role | None, dict[str, Any]] = {}
+    for role in roles:
+        key = role if _has_pod_fields(job.spec.fields_of(role)) else None
+        if key not in templates:
+            requested = role_template(job, role)
+            templates[key] = merge(pod_defaults, requested, "PodTemplateSpec") if pod_defaults else requested
+        templates[role] = templates[key]
+    return {role: templates[role] for role in roles}
+
+
+def different(templates: Mapping[Role, Template]) -> Iterator[tuple[Role, Template]]:
+    """Yield each template once, with the first role that has it: the errors in it are those of the other roles too."""
+    seen: set[int] = set()
+    for role, template in templates.items():
+        if id(template) not in seen:
+            seen.add(id(template))
+            yield role, template
+
+
+def _has_pod_fields(fields: PodFields | None) -> bool:
+    return fields is not None and not fields.model_fields_set.isdisjoint(PodFields.model_fields)
+
+
+def listed(names: Collection[str], separator: str = ", ") -> str:
+    """Return names for a message: the first ones in alphabetical order, and how many more there are."""
+    shown = [messages.shorten(name) for name in heapq.nsmallest(_MAX_LISTED, names)]
+    more = len(names) - len(shown)
+    return separator.join(shown) + (f" and {more} more" if more else "")
 
 
 def without_image(template: Template) -> list[str]:
@@ -140,17 +173,17 @@ def _place_of_port(container: Mapping[str, Any]) -> str | None:
 def _mounts(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
     volumes = {v["name"] for v in template.get("spec", {}).get("volumes", ())}
     for container in all_containers(template):
-        for mount in container.get("volumeMounts", ()):
-            if mount["name"] not in volumes:
-                path = source_path(job, role, container["name"], partial(_place_of_mount, mount["name"]))
-                volume_names = f"the pod has {', '.join(sorted(volumes))}" if volumes else "the pod has none"
+        for name in dict.fromkeys(mount["name"] for mount in container.get("volumeMounts", ())):
+            if name not in volumes:
+                path = source_path(job, role, container["name"], partial(_place_of_mount, name))
+                volume_names = f"the pod has {listed(volumes)}" if volumes else "the pod has none"
                 text = f"no volume has this name, {volume_names}; correct the name, or add it to volumes"
-                yield FieldError(path, messages.invalid(mount["name"], text))
+                yield FieldError(path, messages.invalid(name, text))
 
 
 def _place_of_mount(name: str, container: Mapping[str, Any]) -> str | None:
-    names = [mount["name"] for mount in container.get("volumeMounts", ())]
-    return f".volumeMounts[{names.index(name)}].name" if name in names else None
+    mounts = enumerate(container.get("volumeMounts", ()))
+    return next((f".volumeMounts[{i}].name" for i, mount in mounts if mount["name"] == name), None)
 
 
 def _requests(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
@@ -179,7 +212,8 @@ def _program(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldEr
     other_names = [c["name"] for c in template.get("spec", {}).get("containers", ()) if c["name"] != MAIN_CONTAINER]
     if other_names:
         path = source_path(job, role, other_names[0], lambda _: ".name")
-        text = f"one container must be named {MAIN_CONTAINER}, the one that trains; rename {' or '.join(other_names)}"
+        names = listed(other_names, " or ")
+        text = f"one container must be named {MAIN_CONTAINER}, the one that trains; rename {names}"
         yield FieldError(path, text)
     else:
         yield FieldError("spec.training", NOTHING_TO_RUN)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from tfdist.api.features import unsupported
 from tfdist.api.ratcheting import STRICTER
 from tfdist.api.v1 import TFDistJob
-from tfdist.validation.errors import FieldError, ValidationFailed
+from tfdist.validation.errors import FieldError, ValidationFailed, first
 from tfdist.validation.merged_pods import merged_problems
 from tfdist.validation.metadata import metadata_problems
 from tfdist.validation.model_errors import field_error
@@ -46,19 +46,26 @@ def parse(
     Raises:
         ValidationFailed: with the errors; no manifest raises another exception.
     """
+    job, problems = checked(manifest, pod_defaults, programs=programs, max_bytes=max_bytes)
+    if job is None:
+        raise ValidationFailed(problems)
+    return job
+
+
+def checked(
+    manifest: Mapping[str, Any], pod_defaults: Mapping[str, Any], *, programs: bool, max_bytes: int
+) -> tuple[TFDistJob | None, list[FieldError]]:
+    """Return the job of a manifest, or None and its errors, as many as `limited` reads; arguments as for `parse`."""
     content = {k: v for k, v in manifest.items() if k != "status"}
     if problems := list(too_large(content, max_bytes)) or list(too_deep(content)):
-        raise ValidationFailed(problems)
+        return None, problems
     try:
         job = TFDistJob.model_validate(content)
     except ValidationError as error:
-        raise ValidationFailed(_all_problems(content, error)) from None
-    problems = [*_schemaless_problems(content), *broken_rules(job.spec, "spec"), *_newer_rules(job)]
-    if not problems:
-        problems = list(merged_problems(job, pod_defaults, programs=programs))
-    if problems:
-        raise ValidationFailed(problems)
-    return job
+        return None, list(first(_all_problems(content, error)))
+    problems = [*broken_rules(job.spec, "spec"), *_newer_rules(job), *first(_schemaless_problems(content))]
+    problems = problems or list(first(merged_problems(job, pod_defaults, programs=programs)))
+    return (None, problems) if problems else (job, [])
 
 
 def defaulted(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,15 +77,15 @@ def defaulted(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return parse(manifest).model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _all_problems(content: Mapping[str, Any], error: ValidationError) -> list[FieldError]:
-    """Return the errors of a manifest with malformed fields, including those of its well-formed fields."""
-    by_path = {p.path: p for p in (field_error(detail, TFDistJob) for detail in error.errors())}
-    for problem in _schemaless_problems(content):
-        by_path[problem.path] = problem  # more specific than the error of the model
-    for problem in check_valid_fields(content.get("spec"), error):
-        by_path.setdefault(problem.path, problem)
+def _all_problems(content: Mapping[str, Any], error: ValidationError) -> Iterator[FieldError]:
+    """Yield the errors of a manifest with malformed fields, including those of its well-formed fields."""
+    details = error.errors(include_url=False)
+    by_path = {p.path: p for p in check_valid_fields(content.get("spec"), details)}
+    # Of a field with several errors the last one applies: it is the most specific.
+    by_path |= {p.path: p for p in first(field_error(detail, TFDistJob) for detail in details)}
+    by_path |= {p.path: p for p in first(_schemaless_problems(content))}
     unsupported_paths = [f"spec.{feature.path}" for feature in unsupported(content.get("spec"))]
-    return [p for p in by_path.values() if not _is_below(p.path, unsupported_paths)]
+    return (p for p in by_path.values() if not _is_below(p.path, unsupported_paths))
 
 
 def _is_below(path: str, fields: Iterable[str]) -> bool:
@@ -98,8 +105,8 @@ def _schemaless_problems(content: Mapping[str, Any]) -> Iterator[FieldError]:
     if not isinstance(spec, dict):
         return
     yield from (FieldError(f"spec.{feature.path}", feature.message) for feature in unsupported(spec))
-    in_templates = list(template_problems(spec))
+    in_templates = list(first(template_problems(spec)))
     reported = {problem.path for problem in in_templates}
-    null_fields = nulls(spec, ("spec",), TFDistJob, _NULLS_ALLOWED)
+    null_fields = first(nulls(spec, ("spec",), TFDistJob, _NULLS_ALLOWED))
     yield from (problem for problem in null_fields if problem.path not in reported)
     yield from in_templates

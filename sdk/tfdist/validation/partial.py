@@ -3,9 +3,11 @@
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from tfdist.api.training import EvaluationMode
 from tfdist.api.v1 import ObjectMeta, TFDistJob, TFDistJobSpec
@@ -37,11 +39,8 @@ def partial_job(manifest: Mapping[str, Any], problems: Iterable[FieldError], siz
     """
     raw_spec = bounded(manifest).get("spec")
     spec: Spec = dict(raw_spec) if isinstance(raw_spec, Mapping) else {}
-    for problem in problems:
-        match = _FIELD.match(problem.path)
-        if match:
-            field, inner = match.groups()
-            spec = without(spec, (field, inner) if field == "runPolicy" and inner else (field,))
+    matches = (match.groups() for match in (_FIELD.match(problem.path) for problem in problems) if match)
+    spec = without(spec, {(field, inner) if field == "runPolicy" and inner else (field,) for field, inner in matches})
     meta = manifest["metadata"]
     metadata = ObjectMeta.model_construct(name=meta["name"], namespace=meta["namespace"], uid=meta["uid"])
     valid_spec = _valid(_with_sizes(spec, sizes)) or _valid(_with_sizes({}, sizes)) or TFDistJobSpec()
@@ -56,8 +55,7 @@ def _valid(spec: Spec) -> TFDistJobSpec | None:
         except RecursionError:
             return None
         except ValidationError as error:
-            for place in {place_of(e["loc"], e["type"]) for e in error.errors()} - {()}:
-                spec = without(spec, place)
+            spec = without(spec, {place_of(e["loc"], e["type"]) for e in error.errors(include_url=False)} - {()})
     return None
 
 
@@ -81,18 +79,19 @@ def _fields(spec: Spec, name: str) -> Spec:
     return dict(fields) if isinstance(fields, Mapping) else {}
 
 
-def check_valid_fields(spec: Any, error: ValidationError) -> Iterator[FieldError]:
-    """Yield the violated rules of `spec` that read none of the malformed fields of `error`, which is about the job."""
+def check_valid_fields(spec: Any, details: Iterable[ErrorDetails]) -> Iterator[FieldError]:
+    """Yield the violated rules of `spec` that read none of the malformed fields.
+
+    Args:
+        spec: the specification, of any content.
+        details: pydantic's errors about the job.
+    """
     if not isinstance(spec, dict):
         return
-    errors = [e for e in error.errors() if e["loc"][:1] == ("spec",)]
-    places = {place_of(e["loc"][1:], e["type"]) for e in errors} - {()}
+    places = {place_of(e["loc"][1:], e["type"]) for e in details if e["loc"][:1] == ("spec",)} - {()}
     for excluded in (places, {place[:1] for place in places}):
-        valid = spec
-        for place in excluded:
-            valid = without(valid, place)
         try:
-            model = TFDistJobSpec.model_validate(valid)
+            model = TFDistJobSpec.model_validate(without(spec, excluded))
         except ValidationError:
             continue  # a required field is malformed
         yield from broken_rules(model, "spec", unknown={".".join(place) for place in excluded})
@@ -109,10 +108,13 @@ def place_of(location: tuple[int | str, ...], kind: str) -> Place:
     return tuple(str(name) for name in names)
 
 
-def without(fields: dict[Any, Any], place: Place) -> dict[Any, Any]:
-    """Return `fields` without the one at a place, which may be absent."""
-    name, *rest = place
-    inner = fields.get(name)
-    if rest and isinstance(inner, dict):
-        return {**fields, name: without(inner, tuple(rest))}
-    return {key: value for key, value in fields.items() if key != name}
+def without(fields: dict[Any, Any], places: AbstractSet[Place]) -> dict[Any, Any]:
+    """Return `fields` without those at the places, each of which may be absent."""
+    inner: dict[str, set[Place]] = {}
+    for name, *rest in places:
+        inner.setdefault(name, set()).add(tuple(rest))
+    return {
+        key: without(value, inner[key]) if key in inner else value
+        for key, value in fields.items()
+        if key not in inner or (isinstance(value, dict) and () not in inner[key])
+    }

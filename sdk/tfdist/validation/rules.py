@@ -1,7 +1,8 @@
 """Evaluates the rules between fields (`CrossFieldRule`) of the specification and of every object in it."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from tfdist.api.base import ApiModel, CrossFieldRule
@@ -9,7 +10,7 @@ from tfdist.messages import format_value
 from tfdist.validation.errors import FieldError
 
 
-def broken_rules(model: ApiModel, path: str, unknown: Collection[str] = ()) -> Iterator[FieldError]:
+def broken_rules(model: ApiModel, path: str, unknown: AbstractSet[str] = frozenset()) -> Iterator[FieldError]:
     """Yield every violated rule of `model` and of the objects in it.
 
     Args:
@@ -21,14 +22,16 @@ def broken_rules(model: ApiModel, path: str, unknown: Collection[str] = ()) -> I
     for rule in type(model).cross_field_rules:
         if not _reads(rule, unknown) and not rule.python(model):
             yield FieldError(f"{path}{rule.path}", f"{rule.message}{_value_at(model, rule.path)}")
+    inner_unknown: dict[str, set[str]] = {}
+    for place in unknown:
+        name, _, inner = place.partition(".")
+        inner_unknown.setdefault(name, set()).add(inner)
     for name, field in type(model).model_fields.items():
-        inner_unknown = [
-            place.removeprefix(f"{field.alias}.") for place in unknown if place.startswith(f"{field.alias}.")
-        ]
-        yield from _broken_inside(getattr(model, name), f"{path}.{field.alias}", inner_unknown)
+        inner_fields = inner_unknown.get(field.alias or name)
+        yield from _broken_inside(getattr(model, name), f"{path}.{field.alias}", inner_fields or frozenset())
 
 
-def _broken_inside(value: Any, path: str, unknown: Collection[str] = ()) -> Iterator[FieldError]:
+def _broken_inside(value: Any, path: str, unknown: AbstractSet[str] = frozenset()) -> Iterator[FieldError]:
     if isinstance(value, ApiModel):
         yield from broken_rules(value, path, unknown)
     elif isinstance(value, list):
@@ -36,10 +39,10 @@ def _broken_inside(value: Any, path: str, unknown: Collection[str] = ()) -> Iter
             yield from _broken_inside(item, f"{path}[{i}]")
 
 
-def _reads(rule: CrossFieldRule, fields: Collection[str]) -> bool:
+def _reads(rule: CrossFieldRule, fields: AbstractSet[str]) -> bool:
     """Return whether a rule reads one of the fields or a field below one; of a parent it reads only the presence."""
-    paths = re.findall(r"self\.([\w.]+)", rule.cel)
-    return any(f"{place}.".startswith(f"{field}.") for place in paths for field in fields)
+    paths = re.findall(r"self\.([\w.]+)", rule.cel) if fields else ()
+    return any(".".join(path.split(".")[:end]) in fields for path in paths for end in range(1, path.count(".") + 2))
 
 
 def _value_at(model: ApiModel, path: str) -> str:

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from tfdist.api.v1 import TFDistJob
 from tfdist.render.gang import gangs
 from tfdist.render.gang_systems import VOLCANO_SCHEDULER
-from tfdist.render.template import role_template
 from tfdist.validation.errors import FieldError
-from tfdist.validation.field_source import pod_field_path
+from tfdist.validation.field_source import pod_field, pod_field_path
 
 
 def scheduler_problems(job: TFDistJob) -> Iterator[FieldError]:
@@ -16,7 +15,7 @@ def scheduler_problems(job: TFDistJob) -> Iterator[FieldError]:
         return
     errors: dict[FieldError, None] = {}
     for role in dict.fromkeys(member.role for gang in gangs(job) for member in gang.members):
-        name = role_template(job, role).get("spec", {}).get("schedulerName") or VOLCANO_SCHEDULER
+        name = pod_field(job, role, "schedulerName") or VOLCANO_SCHEDULER
         if name != VOLCANO_SCHEDULER:
             text = (
                 f"{name} contradicts scheduling.gang: Volcano, whose scheduler is {VOLCANO_SCHEDULER}; "

@@ -16,6 +16,7 @@ MAX_SPEC_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
 """Levels of objects and lists; an affinity, the deepest part of a pod, has twelve."""
 _SHOWN_LEVELS: Final = 3
+_CONTAINERS: Final = (dict, list)
 _SIZE_REMEDY: Final = (
     "move code to training.source or the image, and data and long lists to files on a volume or in a ConfigMap"
 )
@@ -101,8 +102,12 @@ def too_deep(content: Mapping[Any, Any]) -> Iterator[FieldError]:
     """Yield the first field nested deeper than `MAX_DEPTH`: recursive validation must not exhaust the stack."""
     level: list[tuple[Location, Any]] = [((), content)]
     for _ in range(MAX_DEPTH):
-        level = [((*at, key)[:_SHOWN_LEVELS], item) for at, value in level for key, item in _items(value)]
-        level = [(at, item) for at, item in level if isinstance(item, dict | list)]
+        level = [
+            ((*at, key)[:_SHOWN_LEVELS], item)
+            for at, value in level
+            for key, item in _items(value)
+            if isinstance(item, _CONTAINERS)
+        ]
     for at, _ in level[:1]:
         yield FieldError(messages.join_path(at), f"nested deeper than {MAX_DEPTH} levels; reduce the nesting")
 
@@ -121,7 +126,7 @@ def nulls(value: Any, location: Location, model: type[BaseModel], allowed: Locat
     for key, item in _items(value):
         if item is None:
             yield FieldError(messages.join_path((*location, key)), _null((*location, key), model))
-        elif isinstance(item, dict | list):
+        elif item and isinstance(item, _CONTAINERS):
             yield from nulls(item, (*location, key), model, allowed)
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from tfdist.api.sweep import TFDistSweep
 from tfdist.api.sweep_resource import MAX_SWEEP_NAME
-from tfdist.validation.errors import FieldError, ValidationFailed
+from tfdist.validation.errors import FieldError, ValidationFailed, first, limited
 from tfdist.validation.metadata import metadata_problems
 from tfdist.validation.model_errors import field_error
 from tfdist.validation.rules import broken_rules
@@ -43,7 +43,7 @@ def parse_sweep(
         manifest: the JSON of a TFDistSweep.
         pod_defaults: partial pod template of the installation, which every job overrides.
         programs: as for `tfdist.validation.parse`.
-        max_bytes: as for `tfdist.validation.parse`.
+        max_bytes: as for `tfdist.validation.parse`, of the sweep and of the job of each trial.
 
     Raises:
         ValidationFailed: with the errors; no manifest raises another exception.
@@ -52,17 +52,17 @@ def parse_sweep(
     if too_much := list(too_large(content, max_bytes)) or list(too_deep(content)):
         raise ValidationFailed(too_much)
     sweep, problems = _parse_model(content)
-    problems += metadata_problems(content.get("metadata"))
-    problems += _nulls(content.get("spec"))
+    problems += first(metadata_problems(content.get("metadata")))
+    problems += first(_nulls(content.get("spec")))
     readable = sweep or _without_template(content)
     if readable is not None:
-        problems += _sweep_problems(content, readable, pod_defaults, programs=programs)
+        problems += first(_sweep_problems(content, readable, pod_defaults, programs=programs, max_bytes=max_bytes))
     if sweep is not None:
         problems += [*broken_rules(sweep.spec, "spec"), *template_problems(sweep.spec)]
     if sweep is not None and not problems:
         problems += size_problems(sweep.spec)
     if problems or sweep is None:
-        raise ValidationFailed(list(_distinct(problems)))
+        raise ValidationFailed(_distinct(problems))
     return sweep
 
 
@@ -76,7 +76,7 @@ def sweep_warnings(
         pod_defaults: partial pod template of the installation, which every job overrides.
         programs: as for `tfdist.validation.parse`.
     """
-    return [*_goal(sweep), *trial_warnings(sweep, pod_defaults, programs=programs)]
+    return limited([*_goal(sweep), *trial_warnings(sweep, pod_defaults, programs=programs)], "warning")
 
 
 def _parse_model(content: Mapping[str, Any]) -> tuple[TFDistSweep | None, list[FieldError]]:
@@ -84,7 +84,8 @@ def _parse_model(content: Mapping[str, Any]) -> tuple[TFDistSweep | None, list[F
     try:
         return TFDistSweep.model_validate(content), []
     except ValidationError as error:
-        return None, [_with_reason(field_error(detail, TFDistSweep)) for detail in error.errors()]
+        details = error.errors(include_url=False)
+        return None, list(first(_with_reason(field_error(detail, TFDistSweep)) for detail in details))
 
 
 def _with_reason(problem: FieldError) -> FieldError:
@@ -106,21 +107,20 @@ def _without_template(content: Mapping[str, Any]) -> TFDistSweep | None:
 
 
 def _sweep_problems(
-    content: Mapping[str, Any], sweep: TFDistSweep, pod_defaults: Mapping[str, Any], *, programs: bool
+    content: Mapping[str, Any], sweep: TFDistSweep, pod_defaults: Mapping[str, Any], *, programs: bool, max_bytes: int
 ) -> Iterator[FieldError]:
     """Yield the errors of the parameters, the search and the jobs of a sweep, whose own template is not read."""
     with_index = list(parameter_problems(sweep.spec, content["spec"]["template"]["spec"]))
     yield from (problem for _, problem in with_index)
     yield from search_problems(sweep.spec)
     faulty = frozenset(index for index, _ in with_index)
-    yield from trial_problems(content, sweep, faulty, pod_defaults, programs=programs)
+    yield from trial_problems(content, sweep, faulty, pod_defaults, programs=programs, max_bytes=max_bytes)
 
 
-def _nulls(spec: Any) -> list[FieldError]:
-    """Return the null fields outside the job of the template, whose own checks report them."""
-    if not isinstance(spec, dict):
-        return []
-    return list(nulls(spec, ("spec",), TFDistSweep, _TEMPLATE))
+def _nulls(spec: Any) -> Iterator[FieldError]:
+    """Yield the null fields outside the job of the template, whose own checks report them."""
+    if isinstance(spec, dict):
+        yield from nulls(spec, ("spec",), TFDistSweep, _TEMPLATE)
 
 
 def _distinct(problems: list[FieldError]) -> Iterator[FieldError]:

@@ -12,10 +12,11 @@ from tfdist import messages
 from tfdist.api.sweep import SearchMethod, TFDistSweep, TFDistSweepSpec
 from tfdist.api.sweep_parameters import SweepParameter
 from tfdist.api.sweep_resource import PARAMETERS_ENV
+from tfdist.api.v1 import TFDistJob
 from tfdist.sweeps.trial import job_with_values
 from tfdist.sweeps.values import outer_values, trial_values
-from tfdist.validation.errors import FieldError, ValidationFailed
-from tfdist.validation.parse import parse
+from tfdist.validation.errors import FieldError
+from tfdist.validation.parse import checked
 from tfdist.validation.warnings import warnings
 
 MAX_PARSED: Final = 32
@@ -42,7 +43,13 @@ class _Trial:
 
 
 def trial_problems(
-    content: Json, sweep: TFDistSweep, skipped: Collection[int], pod_defaults: Json, *, programs: bool
+    content: Json,
+    sweep: TFDistSweep,
+    skipped: Collection[int],
+    pod_defaults: Json,
+    *,
+    programs: bool,
+    max_bytes: int,
 ) -> list[FieldError]:
     """Return the errors of the jobs of a sweep.
 
@@ -55,6 +62,7 @@ def trial_problems(
         skipped: indices of parameters that have errors, and are not set.
         pod_defaults: partial pod template of the installation.
         programs: as for `tfdist.validation.parse`.
+        max_bytes: as for `tfdist.validation.parse`.
     """
     parameters = [candidate for index, candidate in enumerate(sweep.spec.parameters) if index not in skipped]
     reduced = sweep.model_copy(update={"spec": sweep.spec.model_copy(update={"parameters": parameters})})
@@ -63,7 +71,7 @@ def trial_problems(
     trials_by_problem: dict[FieldError, list[_Trial]] = {}
     reported: set[tuple[str, FieldError]] = set()
     for trial in trials:
-        for problem in _job_problems(trial.job, pod_defaults, programs=programs):
+        for problem in _job_problems(trial.job, pod_defaults, programs=programs, max_bytes=max_bytes):
             if any(_is_at_or_below(problem.path, path) for path in ignored_paths):
                 continue
             sweep_problem, parameter = _at_sweep_field(problem, trial, sweep, content)
@@ -80,7 +88,8 @@ def trial_warnings(sweep: TFDistSweep, pod_defaults: Json, *, programs: bool) ->
     """Yield the warnings about a job of a valid sweep."""
     content = sweep.model_dump(mode="json", by_alias=True, exclude_unset=True)
     trial = next(_trials(content, sweep))
-    for warning in warnings(parse(trial.job, pod_defaults, programs=programs), pod_defaults, programs=programs):
+    job = TFDistJob.model_validate(trial.job)
+    for warning in warnings(job, pod_defaults, programs=programs):
         yield _at_sweep_field(warning, trial, sweep, content)[0]
 
 
@@ -111,13 +120,11 @@ def _checked_values(spec: TFDistSweepSpec) -> list[Json]:
     return [*outer[: MAX_PARSED - 1], trial_values(spec, 0)]
 
 
-def _job_problems(job: dict[str, Any], pod_defaults: Json, *, programs: bool) -> Iterator[FieldError]:
+def _job_problems(job: dict[str, Any], pod_defaults: Json, *, programs: bool, max_bytes: int) -> Iterator[FieldError]:
     """Yield the errors of a job's specification; its metadata are those of the sweep."""
     yield from _shared_directories(job["spec"])
-    try:
-        parse(job, pod_defaults, programs=programs)
-    except ValidationFailed as error:
-        yield from (problem for problem in error.problems if not problem.path.startswith("metadata"))
+    _, problems = checked(job, pod_defaults, programs=programs, max_bytes=max_bytes)
+    yield from (problem for problem in problems if not problem.path.startswith("metadata"))
 
 
 def _shared_directories(spec: Json) -> Iterator[FieldError]:

@@ -13,9 +13,9 @@ from tfdist.api.v1 import TFDistJob
 from tfdist.contract import JOB_ENV, MAIN_CONTAINER, Role
 from tfdist.render.template import all_containers, main_container
 from tfdist.validation.api_server_rules import container_ports
-from tfdist.validation.errors import FieldError
+from tfdist.validation.errors import FieldError, first, limited
 from tfdist.validation.field_source import pod_field_path, source_path
-from tfdist.validation.merged_pods import role_templates
+from tfdist.validation.merged_pods import different, listed, role_templates
 from tfdist.validation.programs import program_warnings
 
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -27,7 +27,7 @@ _READS_TRAINING: Final = ("tfdist_trainer", JOB_ENV)
 def warnings(
     job: TFDistJob, pod_defaults: Mapping[str, Any] = _NO_DEFAULTS, *, programs: bool = True
 ) -> list[FieldError]:
-    """Return the warnings about a valid job, each with the path of its field and the remedy.
+    """Return the warnings about a valid job, each with the path of its field and the remedy; of many, as `limited`.
 
     Args:
         job: a job returned by `parse`.
@@ -35,11 +35,11 @@ def warnings(
         programs: whether the trainer image of the installation has the bundled programs; see `parse`.
     """
     templates = role_templates(job, pod_defaults)
-    found: dict[FieldError, None] = dict.fromkeys(program_warnings(job, templates) if programs else ())
-    for role, template in templates.items():
+    found: dict[FieldError, None] = dict.fromkeys(first(program_warnings(job, templates)) if programs else ())
+    for role, template in different(templates):
         for check in (_host_network, _training_ignored, _unknown_port_names):
-            found |= dict.fromkeys(check(job, role, template))
-    return list(found)
+            found |= dict.fromkeys(first(check(job, role, template)))
+    return limited(found, "warning")
 
 
 def _host_network(job: TFDistJob, role: Role, template: Mapping[str, Any]) -> Iterator[FieldError]:
@@ -73,8 +73,8 @@ def _unknown_port_names(job: TFDistJob, role: Role, template: Mapping[str, Any])
         known = {port["name"] for port in container_ports(template, container) if port.get("name")}
         for place, port in _ports_by_name(container):
             if port not in known:
-                listed = f"it has {', '.join(sorted(known))}" if known else "it has none with a name"
-                text = f"the container has no port {json.dumps(port)}, {listed}; correct the name, or write the number"
+                names = f"it has {listed(known)}" if known else "it has none with a name"
+                text = f"the container has no port {json.dumps(port)}, {names}; correct the name, or write the number"
                 find = partial(_place_of_port_name, place)
                 yield FieldError(source_path(job, role, container["name"], find), text)
 
