@@ -17,6 +17,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, NoReturn, cast
 
@@ -25,7 +26,7 @@ import uvloop
 
 from tfdist.api.resource import PLURAL
 from tfdist_operator import config, handlers
-from tfdist_operator.budget import BUDGET
+from tfdist_operator.budget import BUDGET, in_thread
 from tfdist_operator.cache.manifests import restored
 from tfdist_operator.caches import Caches
 from tfdist_operator.health import STUCK_SECONDS, HealthServer, LoopLag
@@ -89,8 +90,10 @@ class Controller:
         self._certificate: WebhookCertificate | None = None
         if settings.webhook:
             self._certificate = certificate(self._webhook_client, settings.webhook, settings.installation.namespace)
-            server = WebhookServer(settings.webhook_port, self._certificate.context, self._certificate.ready)
+            context, ready = self._certificate.context, self._certificate.ready
+            server = WebhookServer(settings.webhook_port, context, ready, settings.max_spec_bytes)
             self.kopf_settings.admission.server = server
+        self._reviews = ThreadPoolExecutor(1, "reviews")
         self.stop_flag = asyncio.Event()
         self.failed = False
 
@@ -103,11 +106,19 @@ class Controller:
         jobs = self._caches.jobs
         (jobs.on_delete if kind == "DELETED" else jobs.on_update)(restored(raw))
 
-    def review(self, manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> Review:
-        """Return the admission response for a job that is created, or changed from `old`."""
+    async def review(self, manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> Review:
+        """Return the admission response for an object that is created, or changed from `old`, made in a thread.
+
+        Raises:
+            BudgetExceeded: that takes too long.
+        """
         settings = self._settings
         options: dict[str, Any] = {"programs": settings.check_programs, "max_bytes": settings.max_spec_bytes}
-        return review(manifest, old, settings.installation.pod_defaults, **options)
+        make = partial(review, manifest, old, settings.installation.pod_defaults, **options)
+        meta = manifest.get("metadata") or {}
+        what = f"review of {meta.get('namespace')}/{meta.get('name') or meta.get('generateName')}"
+        answer, _ = await in_thread(self._reviews, what, make)
+        return answer
 
     async def start(self) -> None:
         """Open the connections and start every task of a standby; kopf watches once this returns."""

@@ -46,7 +46,7 @@ class Operator(Protocol):
     def on_job_event(self, kind: str | None, raw: Any) -> None:
         """Handle an event of a job: `ADDED`, `MODIFIED`, `DELETED`, or None for an object of a list."""
 
-    def review(self, manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> Review:
+    async def review(self, manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> Review:
         """Return the errors and warnings of a job or sweep that is created, or changed from `old`."""
 
 
@@ -84,7 +84,7 @@ def registry(operator: Operator, *, webhook: bool = False) -> kopf.OperatorRegis
         @kopf.on.validate(GROUP, VERSION, PLURAL, id=WEBHOOK, operations=_OPERATIONS, registry=result)
         @kopf.on.validate(GROUP, SWEEP_VERSION, SWEEP_PLURAL, id=SWEEP_WEBHOOK, operations=_OPERATIONS, registry=result)
         async def applied(body: kopf.Body, warnings: list[str], old: kopf.Body | None = None, **_: Any) -> None:
-            answer = operator.review(dict(body), dict(old) if old is not None else None)
+            answer = await operator.review(dict(body), dict(old) if old is not None else None)
             warnings.extend(answer.warnings)
             if answer.problems:
                 raise kopf.AdmissionError("; ".join(answer.problems), code=422)

@@ -11,7 +11,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -27,12 +29,16 @@ class HttpServer:
         handler: returns the response to a request.
         connections: maximum number of open connections.
         seconds: time limit of a connection.
+        max_bytes: maximum size of the body of a request.
     """
 
-    def __init__(self, handler: Handler, connections: int, seconds: float = REQUEST_SECONDS) -> None:
+    def __init__(
+        self, handler: Handler, connections: int, *, seconds: float = REQUEST_SECONDS, max_bytes: int = 0
+    ) -> None:
         self._handler = handler
         self._connections = connections
         self._seconds = seconds
+        self._max_bytes = max_bytes
         self._runner: web.ServerRunner | None = None
 
     @property
@@ -46,7 +52,7 @@ class HttpServer:
         Raises:
             OSError: the port is in use.
         """
-        server = _BoundedServer(self._answer, self._connections, self._seconds)
+        server = _BoundedServer(self._answer, self._connections, self._seconds, self._max_bytes)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.2)
         await self._runner.setup()
         await web.TCPSite(self._runner, port=port, ssl_context=tls).start()
@@ -70,12 +76,13 @@ class _Connection:
 
 
 class _BoundedServer(web.Server):
-    """aiohttp's server with limits on the number of connections and on their time."""
+    """aiohttp's server with limits on the number of connections, on their time, and on the bodies of requests."""
 
-    def __init__(self, handler: Handler, limit: int, seconds: float) -> None:
-        super().__init__(handler, access_log=None, lingering_time=0)
+    def __init__(self, handler: Handler, limit: int, seconds: float, max_bytes: int) -> None:
+        super().__init__(handler, request_factory=self._request, access_log=None, lingering_time=0)
         self._limit = limit
         self._seconds = seconds
+        self._max_bytes = max_bytes
         self._open: dict[RequestHandler, _Connection] = {}
         """Those that have not been aborted, oldest first."""
 
@@ -94,6 +101,16 @@ class _BoundedServer(web.Server):
         super().connection_lost(handler, exc)
         if connection := self._open.pop(handler, None):
             connection.timer.cancel()
+
+    def _request(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: RequestHandler,
+        writer: AbstractStreamWriter,
+        task: "asyncio.Task[None]",
+    ) -> web.BaseRequest:
+        return web.BaseRequest(message, payload, protocol, writer, task, self._loop, client_max_size=self._max_bytes)
 
     def _abort(self, handler: RequestHandler) -> None:
         connection = self._open.pop(handler)

@@ -93,7 +93,7 @@ class Kopf:
         self.on_event(kind, raw)
         self.events.append((kind, raw["metadata"]["name"]))
 
-    def review(self, manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> Review:
+    async def review(self, manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> Review:
         """Review as the controller of an installation without pod defaults."""
         return review(manifest, old, {})
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from tfdist.api import patterns
+from tfdist.validation.structure import MAX_SPEC_BYTES
 from value_types import Amount, Kubernetes, NamespaceName, Port, Values
 
 
@@ -103,6 +104,13 @@ class Settings(Values):
         description="Cluster domain that is appended to the addresses of replicas, for example `cluster.local`. "
         "Defaults to none: the search path that Kubernetes gives every pod completes the addresses. Set it if pods of "
         "jobs have another `dnsPolicy` or `dnsConfig`. It applies to pods that are created from then on.",
+    )
+    max_spec_bytes: int = Field(
+        MAX_SPEC_BYTES,
+        ge=1024,
+        le=3 << 20,
+        description="Size of the largest valid specification of a job or sweep, as JSON, in bytes. The controller keeps "
+        "specifications in memory: with 1,000 jobs of the largest size it uses this times 1,000 in addition.",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Log level. The log format is JSON."

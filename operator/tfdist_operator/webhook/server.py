@@ -2,66 +2,94 @@
 
 kopf's server answers 500 to a review that is nested too deep or larger than 1 MiB, and closes its port when the
 certificate is renewed. This server accepts such reviews, and uses a new certificate from the next connection on.
+
+Anyone in the cluster can send reviews. Their number and size are limited, they are read in a thread, and kopf gets no
+specification that is too large.
 """
 
 import asyncio
 import logging
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 import orjson
 from aiohttp import web
 
+from tfdist.validation.structure import MAX_SPEC_BYTES, bounded
+from tfdist_operator.budget import in_thread
+from tfdist_operator.http_server import HttpServer
 from tfdist_operator.kube.decode import flattened
 
 log = logging.getLogger(__name__)
 
-_LARGEST: Final = 16 * 1024 * 1024
-"""Maximum size of a review, which has two versions of the object: the new and the old one."""
+_LARGEST: Final = 6 << 20
+"""Maximum size of a review, which has two versions of the object, the new and the old one, of at most 3 MiB each."""
+_CONNECTIONS: Final = 16
 
 ReviewFunction = Callable[..., Awaitable[Any]]
 
 
 class WebhookServer:
-    """Serves reviews on `port` once `ready` is set, with the certificate of `context`."""
+    """Serves reviews on `port` once `ready` is set, with the certificate of `context`.
 
-    def __init__(self, port: int, context: ssl.SSLContext, ready: asyncio.Event) -> None:
+    Args:
+        port: port of every address.
+        context: TLS settings.
+        ready: set once there is a certificate.
+        max_spec_bytes: size as JSON of the largest specification that kopf gets; a larger one is omitted.
+    """
+
+    def __init__(
+        self, port: int, context: ssl.SSLContext, ready: asyncio.Event, max_spec_bytes: int = MAX_SPEC_BYTES
+    ) -> None:
         self._port = port
         self._context = context
         self._ready = ready
+        self._max_spec_bytes = max_spec_bytes
+        self._thread = ThreadPoolExecutor(1, "reading of reviews")
 
     async def __call__(self, review: ReviewFunction) -> AsyncGenerator[Any, None]:
         """Serve until cancelled. kopf requires the yielded URL but does not use it: the chart has the configuration."""
         await self._ready.wait()
-        app = web.Application(client_max_size=_LARGEST)
-
-        async def serve(request: web.Request) -> web.Response:
-            return await _answer(request, review)
-
-        app.router.add_post("/{path:.*}", serve)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await runner.setup()
+        server = HttpServer(partial(self._answer, review), _CONNECTIONS, max_bytes=_LARGEST)
         try:
-            await web.TCPSite(runner, port=self._port, ssl_context=self._context).start()
+            await server.start(self._port, self._context)
             log.info("admission webhook is served", extra={"port": self._port})
             yield {"url": f"https://localhost:{self._port}"}
             await asyncio.Event().wait()
         finally:
-            await runner.cleanup()
+            await server.stop()
 
+    async def _answer(self, review: ReviewFunction, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one review. A job whose review fails in kopf is admitted: the controller checks every job again."""
+        try:
+            body = await request.read()
+            review_request, _ = await in_thread(self._thread, "reading of a review", partial(self._read, body))
+            uid = review_request["request"]["uid"]
+        except (ValueError, LookupError, TypeError) as error:
+            return web.Response(status=400, text=f"not an AdmissionReview: {error!r:.200}")
+        try:
+            return web.json_response(await review(review_request, headers=dict(request.headers)))
+        except Exception:
+            log.exception("a review failed; the job is admitted")
+        warning = "not validated at admission: the webhook failed; the controller checks it later"
+        answer = {"uid": uid, "allowed": True, "warnings": [warning]}
+        return web.json_response({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer})
 
-async def _answer(request: web.Request, review: ReviewFunction) -> web.Response:
-    """Answer one review. A job whose review fails in kopf is admitted: the controller checks every job again."""
-    try:
-        review_request = orjson.loads(flattened(await request.read()))
-        uid = review_request["request"]["uid"]
-    except (ValueError, LookupError, TypeError) as error:
-        return web.Response(status=400, text=f"not an AdmissionReview: {error!r:.200}")
-    try:
-        return web.json_response(await review(review_request, headers=dict(request.headers)))
-    except Exception:
-        log.exception("a review failed; the job is admitted")
-    warning = "not validated at admission: the webhook failed; the controller checks it later"
-    answer = {"uid": uid, "allowed": True, "warnings": [warning]}
-    return web.json_response({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer})
+    def _read(self, body: bytes) -> dict[str, Any]:
+        """Return a review of bounded depth, without specifications that are too large.
+
+        Raises:
+            ValueError, LookupError, TypeError: it is no review.
+        """
+        review: dict[str, Any] = orjson.loads(flattened(body))
+        request = review["request"]
+        versions = {
+            name: bounded(request[name], self._max_spec_bytes)
+            for name in ("object", "oldObject")
+            if isinstance(request.get(name), dict)
+        }
+        return {**review, "request": {**request, **versions}}

@@ -86,7 +86,7 @@ def too_large(content: Mapping[str, Any], max_bytes: int) -> Iterator[FieldError
 
 
 def _is_larger(value: Any, max_bytes: int) -> bool:
-    if isinstance(value, OmittedSpec):
+    if isinstance(value, OmittedSpec) or _has_more_text(value, max_bytes):
         return True
     try:
         return len(to_json(value)) > max_bytes
@@ -96,6 +96,25 @@ def _is_larger(value: Any, max_bytes: int) -> bool:
         return len(repr(value)) > max_bytes
     except (RecursionError, ValueError):
         return False  # `too_deep` reports it
+
+
+def _has_more_text(value: Any, limit: int) -> bool:
+    """Return whether the strings of a value, and its items, one character each, exceed a limit.
+
+    Its JSON, which is longer, can be far larger than the memory of the value: YAML and clients repeat objects.
+    """
+    remaining, unread = limit, [value]
+    while unread and remaining >= 0:
+        item = unread.pop()
+        if isinstance(item, str):
+            remaining -= len(item)
+        elif isinstance(item, dict):
+            remaining -= len(item) + sum(len(key) for key in item if isinstance(key, str))
+            unread.extend(item.values())
+        elif isinstance(item, list | tuple):
+            remaining -= len(item)
+            unread.extend(item)
+    return remaining < 0
 
 
 def too_deep(content: Mapping[Any, Any]) -> Iterator[FieldError]:
