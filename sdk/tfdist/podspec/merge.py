@@ -57,7 +57,8 @@ def _field(lower: Any, higher: Any, field: Field) -> Any:
 
 def _list(lower: list[Any], higher: list[Any], field: Field) -> list[Any]:
     if field.key is None:
-        return [*lower, *(item for item in higher if item not in lower)]
+        known = {item for item in lower if isinstance(item, str)}
+        return [*lower, *(item for item in higher if not isinstance(item, str) or item not in known)]
     identities, wanted = ([field.identity(item) for item in items] for items in (lower, higher))
     if None in identities or None in wanted:
         return higher

@@ -28,15 +28,16 @@ def config_errors(
         unknown_field_remedy: advice about an unknown field that resembles none of the model.
     """
     details = error.errors(include_url=False)
-    parents = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
+    parents = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
+    classes = _count_of_classes(config)
     for detail in details:
         if detail["type"] == "too_short" and detail["loc"] in parents:
             continue  # pydantic counts only the valid items of a tuple
         location = [part for part in detail["loc"][:-1] if part != _KEY]
         if detail["loc"][-1:] != (_KEY,):
             location += detail["loc"][-1:]
-        text = _message(detail, model, unknown_field_remedy) + _count_instead(detail["loc"], config)
-        yield FieldError(messages.child_path(path, *location), text)
+        advice = classes if detail["loc"][:1] == ("classes",) else ""
+        yield FieldError(messages.child_path(path, *location), _message(detail, model, unknown_field_remedy) + advice)
 
 
 def _message(error: Mapping[str, Any], model: type[BaseModel], unknown_field_remedy: str) -> str:
@@ -77,10 +78,10 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next((option for option in options if isinstance(option, type) and issubclass(option, BaseModel)), None)
 
 
-def _count_instead(location: Sequence[str | int], config: Mapping[str, Any]) -> str:
-    """Return the advice for `classes: [0, 1]`: labels that are numbers from 0 have no names."""
+def _count_of_classes(config: Mapping[str, Any]) -> str:
+    """Return the advice for `classes: [0, 1]`: labels that are numbers from 0 have no names; "" for other classes."""
     classes = config.get("classes")
-    if location[:1] != ("classes",) or not isinstance(classes, list) or len(classes) < _MIN_CLASSES:
+    if not isinstance(classes, list) or len(classes) < _MIN_CLASSES:
         return ""
     are_indices = all(type(item) is int and item == number for number, item in enumerate(classes))
     return f", or set classes: {len(classes)} for labels 0 to {len(classes) - 1}" if are_indices else ""

@@ -1,6 +1,6 @@
 """Finds the source of a merged pod's field in the manifest, so that an error names the field that the user wrote."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from tfdist.api.pod_fields import PodFields
@@ -8,8 +8,10 @@ from tfdist.api.v1 import TFDistJob
 from tfdist.contract import MAIN_CONTAINER, Role
 
 INIT_CONTAINERS: Final = ("initContainers",)
-_KINDS: Final = ("containers", *INIT_CONTAINERS)
-_POD_FIELDS: Final = set(PodFields.model_fields) - {"template"}
+_KINDS: Final = {"containers": "containers", "initContainers": "init_containers"}
+"""Lists of containers of a pod, and the names of their fields in the model."""
+_CONTAINER_FIELDS: Final = set(PodFields.model_fields) - {"template", "volumes"}
+"""Fields of a level that are those of its container; the others are many times larger."""
 
 
 def source_path(
@@ -17,7 +19,7 @@ def source_path(
     role: Role,
     container: str,
     find: Callable[[dict[str, Any]], str | None],
-    kinds: Sequence[str] = _KINDS,
+    kinds: Iterable[str] = tuple(_KINDS),
 ) -> str:
     """Return the path of a field of `container` in the highest level of the manifest that sets it.
 
@@ -60,13 +62,12 @@ def _levels_with(job: TFDistJob, role: Role, name: str) -> Iterator[tuple[str, A
             yield path, (template.spec.model_extra or {})[name]
 
 
-def _level(fields: PodFields, path: str, container: str, kinds: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _level(fields: PodFields, path: str, container: str, kinds: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the paths of one level that set fields of the container, each with these fields, highest first."""
     spec = fields.template.spec if fields.template else None
-    for kind in kinds:
-        items = (spec.init_containers if kind in INIT_CONTAINERS else spec.containers) if spec else None
-        for i, item in enumerate(items or ()):
+    for kind in kinds if spec else ():
+        for i, item in enumerate(getattr(spec, _KINDS[kind]) or ()):
             if item.name == container:
-                yield f"{path}.template.spec.{kind}[{i}]", {"name": item.name, **(item.model_extra or {})}
+                yield f"{path}.template.spec.{kind}[{i}]", {"name": item.name} | (item.model_extra or {})
     if container == MAIN_CONTAINER and kinds is not INIT_CONTAINERS:
-        yield path, fields.model_dump(by_alias=True, exclude_none=True, include=_POD_FIELDS)
+        yield path, fields.model_dump(by_alias=True, exclude_none=True, include=_CONTAINER_FIELDS)

@@ -1,8 +1,8 @@
 """Rules for the search, the metric and the template of a sweep, in addition to those of its parameters and jobs."""
 
 import json
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from tfdist import messages
 from tfdist.api.sweep import SearchMethod, TFDistSweepSpec
@@ -33,13 +33,20 @@ def search_problems(spec: TFDistSweepSpec) -> Iterator[FieldError]:
 def size_problems(spec: TFDistSweepSpec) -> Iterator[FieldError]:
     """Yield the error of a sweep whose results would not fit into its status; `search` must have no errors."""
     trials = trial_count(spec)
-    size = sum(len(json.dumps(trial_values(spec, trial))) for trial in range(trials))
+    listed = {id(value): len(json.dumps(value)) for parameter in spec.parameters for value in parameter.values or ()}
+    size = sum(_size(trial_values(spec, trial), listed) for trial in range(trials))
     if size > MAX_VALUES:
         fact = (
             f"the values of {messages.count(trials, 'trial')} have {size} characters of JSON, at most {MAX_VALUES} fit"
         )
         text = f"{fact} into the status; use fewer trials, or shorter values, such as names of files"
         yield FieldError("spec.parameters", messages.forbidden(text))
+
+
+def _size(values: Mapping[str, Any], listed: Mapping[int, int]) -> int:
+    """Return the size of the JSON of the values of a trial; `listed` has that of each listed value by its identity."""
+    sizes = [len(f'"{name}": ') + (listed.get(id(value)) or len(json.dumps(value))) for name, value in values.items()]
+    return len("{}") + sum(sizes) + len(", ") * (len(sizes) - 1)
 
 
 def template_problems(spec: TFDistSweepSpec) -> Iterator[FieldError]:
