@@ -88,7 +88,8 @@ def test_every_text_list_and_map_is_bounded(kind: ResourceKind) -> None:
         bound = bounds.get(node.get("type", ""))
         if bound and bound not in node and "enum" not in node:
             unbounded.append(path)
-        if "additionalProperties" in node and "maxProperties" not in node:
+        is_map = "additionalProperties" in node or "x-kubernetes-preserve-unknown-fields" in node
+        if is_map and node.get("type") == "object" and "maxProperties" not in node:
             unbounded.append(path)
     assert unbounded == []
 

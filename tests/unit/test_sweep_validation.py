@@ -71,6 +71,20 @@ def test_each_listed_value_is_checked() -> None:
     assert [problem.message.partition(" at ")[0] for problem in found] == ['value "float8"', 'value "float64"']
 
 
+def test_of_a_large_sweep_fewer_jobs_are_checked_than_of_a_small_one() -> None:
+    """Given bad second and last values; then the last one is found only if the jobs up to it are small."""
+    values = [0, -1, *range(1, 28), -2]
+    for size, found_values in ((0, ["-1", "-2"]), (100_000, ["-1"])):
+        template = {"template": {"spec": {"nodeName": "x" * size}}}
+        found = problems(sweep_manifest(parameters=of_field("runtime.seed", *values), template=template))
+        assert [problem.message.split()[1] for problem in found] == found_values
+
+
+def test_a_job_that_its_values_make_too_large_is_reported() -> None:
+    parameters = [{"name": "x", "values": ["$" * 100_000]}]
+    assert f"{JOB}: Too large" in str(problems(sweep_manifest(parameters=parameters))[0])
+
+
 def test_both_ends_of_a_range_are_checked() -> None:
     parameter = {"name": "x", "field": "worker.replicas", "range": {"min": 1, "max": 20001, "step": 1000}}
     (found,) = problems(sweep_manifest(parameters=[parameter]))

@@ -7,6 +7,7 @@ import pytest
 from support.factories import manifest
 from support.sweeps import sweep_manifest
 
+from tfdist.api.base import MAX_OPEN_FIELDS
 from tfdist.validation import FieldError, ValidationFailed, parse, warnings
 from tfdist.validation.errors import MAX_PROBLEMS
 from tfdist.validation.partial import partial_job
@@ -123,7 +124,7 @@ FLOODS: dict[str, dict[str, Any]] = {
     "nulls": manifest(template={"spec": {"tolerations": [None for _ in MANY]}}),
     "duplicate variables": manifest(template={"spec": {"containers": [{"name": "a", "env": [{"name": "A"}] * 5000}]}}),
     "unknown fields of a program": manifest(
-        training={"program": "image_classification", "config": {f"no{i}": 1 for i in MANY}}
+        training={"program": "image_classification", "config": {f"no{i}": 1 for i in range(1010)}}
     ),
     "items of a list of a program": manifest(
         training={"program": "text_classification", "config": {"data": {"train": [f"x://{i}" for i in MANY]}}}
@@ -148,6 +149,12 @@ def test_a_flood_of_errors_is_cut(name: str) -> None:
     found = problems(FLOODS[name])
     assert len(found) == MAX_PROBLEMS + 1
     assert found[-1].message == "and more than 900 other errors"
+
+
+def test_an_object_that_keeps_unknown_fields_has_a_limited_number_of_them() -> None:
+    config = {f"a{i}": 1 for i in range(MAX_OPEN_FIELDS + 1)}
+    (problem,) = problems(manifest(training={"program": "package.module:Class", "config": config}))
+    assert str(problem) == "spec.training.config: Too many: 1025: must have at most 1024 items"
 
 
 def test_errors_of_policies_are_not_cut_off_by_those_of_a_template() -> None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
@@ -64,8 +64,17 @@ def list_map(*keys: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
-OPEN_OBJECT: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
-"""Schema extension of an object with unknown fields, such as a volume or the configuration of a program."""
+OPEN_VALUE: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
+"""Schema extension of a value of any type."""
+
+MAX_OPEN_FIELDS: Final = 1024
+"""Fields of an object that may have unknown ones: a pod has about 45, and no configuration as many."""
+
+OPEN_OBJECT: dict[str, Any] = OPEN_VALUE | {"maxProperties": MAX_OPEN_FIELDS}
+"""Schema extension of an object with unknown fields, such as a volume."""
+
+OpenObject = Annotated[dict[str, Any], Field(max_length=MAX_OPEN_FIELDS, json_schema_extra=OPEN_OBJECT)]
+"""An object with any fields, such as the configuration of a program."""
 
 SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
 """Schema extension of a list of distinct values."""

@@ -4,12 +4,12 @@ Only what the API server needs to merge and bound them is typed here; `tfdist.po
 Kubernetes' own schema.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
 from tfdist.api import patterns
-from tfdist.api.base import OPEN_OBJECT, ApiModel, CrossFieldRule, list_map
+from tfdist.api.base import OPEN_OBJECT, ApiModel, CrossFieldRule, OpenObject, list_map
 from tfdist.api.scalars import Boolean, Image, Name, QualifiedName, Quantity, Text, distinct
 from tfdist.api.template import PodTemplate
 
@@ -40,7 +40,7 @@ class EnvVar(ApiModel):
     """Name of the variable. `TF_CONFIG` and `TFDIST_JOB` are reserved."""
     value: Annotated[str, StringConstraints(max_length=32768)] | None = None
     """Value of the variable, a string: quote numbers and booleans."""
-    value_from: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
+    value_from: OpenObject | None = None
     """Source of the value, as in a pod: `secretKeyRef`, `configMapKeyRef`, `fieldRef` or `resourceFieldRef`. Cannot be
     used if `value` is set."""
 

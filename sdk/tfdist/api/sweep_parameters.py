@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, PlainValidator, StringConstraints, W
 from pydantic_core import PydanticCustomError
 
 from tfdist.api import patterns
-from tfdist.api.base import OPEN_OBJECT, ApiModel, CrossFieldRule
+from tfdist.api.base import OPEN_VALUE, ApiModel, CrossFieldRule
 from tfdist.api.sweep_resource import MAX_TRIALS
 
 MAX_NUMBER: Final = 1e15
@@ -40,7 +40,7 @@ def _value(value: Any) -> Any:
     return value
 
 
-Value = Annotated[Any, AfterValidator(_value), Field(json_schema_extra=OPEN_OBJECT)]
+Value = Annotated[Any, AfterValidator(_value), Field(json_schema_extra=OPEN_VALUE)]
 """Value of a parameter, as in YAML."""
 
 

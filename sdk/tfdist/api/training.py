@@ -1,12 +1,12 @@
 """Training: program or script, its source, checkpoints, evaluation, TensorBoard, runtime settings of TensorFlow."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
 from tfdist.api import patterns
-from tfdist.api.base import OPEN_OBJECT, SET, ApiModel, CrossFieldRule
+from tfdist.api.base import SET, ApiModel, CrossFieldRule, OpenObject
 from tfdist.api.export import ExportSpec
 from tfdist.api.pod_fields import Resources
 from tfdist.api.scalars import (
@@ -81,7 +81,7 @@ class TrainingSpec(ApiModel):
     source: SourceSpec | None = None
     """Source of the code of a class or script, added to `PYTHONPATH`; also the working directory of a script. Defaults
     to the code in the image."""
-    config: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
+    config: OpenObject | None = None
     """Configuration of the program, such as `epochs`; the program validates it when it starts. docs/trainer.md lists
     the fields of the built-in programs. Requires `program`."""
     export: ExportSpec | None = None
@@ -104,7 +104,7 @@ class CheckpointSpec(ApiModel):
     """Absolute path on storage shared by all pods, or a URL of an object store, such as `s3://bucket/{name}` or
     `gs://bucket/{name}`. `{name}`, `{namespace}` and `{uid}` are replaced by the metadata of the job. A new job of the
     same name continues from the checkpoints of the last one, unless the directory contains `{uid}`."""
-    volume: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
+    volume: OpenObject | None = None
     """Volume for the checkpoints, a volume source as in a pod: `persistentVolumeClaim: {claimName: ckpt}`. It is
     mounted in every role at `directory`, or at the part before its first placeholder, and requires `directory` to be a
     path. Defaults to the volume that `volumeMounts` mounts there."""
@@ -155,7 +155,7 @@ class EnsembleMember(ApiModel):
 
     checkpoint: Path
     """Path of its checkpoint, absolute or relative to `checkpoint.directory`, or its URL."""
-    config: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
+    config: OpenObject | None = None
     """Fields of `training.config` that have other values for this model, such as its number of units. Defaults to
     none."""
 

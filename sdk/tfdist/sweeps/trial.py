@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Final
 
 from tfdist.api.resource import API_VERSION, KIND
@@ -34,11 +34,11 @@ def trial_manifest(manifest: Mapping[str, Any], sweep: TFDistSweep, trial: int) 
         sweep: the valid sweep of `manifest`.
         trial: number of the trial, from 0 to `trial_count(sweep.spec)` - 1.
     """
-    return job_with_values(manifest, sweep, trial, trial_values(sweep.spec, trial))
+    return copy.deepcopy(job_with_values(manifest, sweep, trial, trial_values(sweep.spec, trial)))
 
 
 def job_with_values(manifest: Mapping[str, Any], sweep: TFDistSweep, trial: int, values: Mapping[str, Any]) -> Manifest:
-    """Return the TFDistJob of a trial with given values.
+    """Return the TFDistJob of a trial with given values; it shares what it does not change with `manifest`.
 
     Args:
         manifest: the JSON of the sweep, with any content in its template.
@@ -49,10 +49,10 @@ def job_with_values(manifest: Mapping[str, Any], sweep: TFDistSweep, trial: int,
     Raises:
         ValueError: a parent of a target is not an object; see `blocking_field`.
     """
-    spec = copy.deepcopy(manifest["spec"]["template"]["spec"])
+    spec = dict(manifest["spec"]["template"]["spec"])
     variables = {TRIAL_ENV: str(trial), PARAMETERS_ENV: _parameters_text(values)}
     for parameter in sweep.spec.parameters:
-        value = copy.deepcopy(values[parameter.name])
+        value = values[parameter.name]
         if parameter.env is not None:
             variables[parameter.env] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         else:
@@ -101,7 +101,7 @@ def _parameters_text(values: Mapping[str, Any]) -> str:
 
 
 def _set(spec: dict[str, Any], parameter: SweepParameter, value: Any) -> None:
-    """Set a value at the field of a parameter, and create the objects above it that are missing.
+    """Set a value at the field of a parameter, in copies of the objects above it, or in new ones.
 
     Raises:
         ValueError: a parent of the field is not an object.
@@ -110,8 +110,7 @@ def _set(spec: dict[str, Any], parameter: SweepParameter, value: Any) -> None:
         raise ValueError(f"{'.'.join(blocked)} of the template is not an object, so it has no {parameter.target[-1]}")
     here = spec
     for name in parameter.target[:-1]:
-        if here.get(name) is None:
-            here[name] = {}
+        here[name] = dict(here.get(name) or {})
         here = here[name]
     here[parameter.target[-1]] = value
 
@@ -121,20 +120,34 @@ def _with_variables(spec: dict[str, Any], variables: Mapping[str, str]) -> dict[
 
     They come first, so that other variables can refer to them, as in `run-$(TFDIST_TRIAL)`.
     """
-    for holder in _variable_holders(spec):
-        holder["env"] = [variable for variable in holder["env"] if not _has_name(variable, variables)]
+    levels = {role: _without(spec[role], variables) for role in _LEVELS if role in spec}
     additions = [{"name": name, "value": value} for name, value in variables.items()]
-    previous = spec.get("env")
-    return {**spec, "env": [*additions, *(previous if isinstance(previous, list) else ())]}
+    result = {**_without(spec, variables), **levels}
+    previous = result.get("env")
+    return result | {"env": [*additions, *(previous if isinstance(previous, list) else ())]}
 
 
-def _variable_holders(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield each object with environment variables of the container `tensorflow`: job, roles, and their templates."""
-    for level in (spec, *(spec.get(role) for role in _LEVELS)):
-        pod = _object(_object(level).get("template")).get("spec")
-        containers = _object(pod).get("containers")
-        main = [each for each in (containers if isinstance(containers, list) else ()) if _has_name(each, _MAIN)]
-        yield from (_object(each) for each in (level, *main) if isinstance(_object(each).get("env"), list))
+def _without(fields: Any, variables: Container[str]) -> Any:
+    """Return the pod fields of the job or of a role without variables of the container `tensorflow`.
+
+    They may be set in the fields themselves, and in their template.
+    """
+    if not isinstance(fields, dict):
+        return fields
+    result = _without_variables(fields, variables)
+    pod = _object(_object(fields.get("template")).get("spec"))
+    containers = pod.get("containers")
+    if not isinstance(containers, list):
+        return result
+    changed = [_without_variables(each, variables) if _has_name(each, _MAIN) else each for each in containers]
+    return result | {"template": fields["template"] | {"spec": pod | {"containers": changed}}}
+
+
+def _without_variables(holder: dict[str, Any], variables: Container[str]) -> dict[str, Any]:
+    items = holder.get("env")
+    if not isinstance(items, list):
+        return holder
+    return holder | {"env": [variable for variable in items if not _has_name(variable, variables)]}
 
 
 _MAIN: Final = frozenset({MAIN_CONTAINER})
@@ -144,6 +157,6 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _has_name(item: Any, names: Any) -> bool:
+def _has_name(item: Any, names: Container[str]) -> bool:
     name = _object(item).get("name")
     return isinstance(name, str) and name in names

@@ -80,10 +80,12 @@ def _size(value: Any) -> int:
 
 def _largest(value: Any, location: tuple[str | int, ...]) -> tuple[str | int, ...]:
     """Return the location of the deepest field that takes more than half of `value`, which is at `location`."""
-    half = _size(value) // 2
     items = value.items() if isinstance(value, Mapping) else ()
-    found = next(((key, item) for key, item in items if _size(item) > half), None)
-    return _largest(found[1], (*location, found[0])) if found else location
+    half = _size(value) // 2
+    for key, item in items:
+        if _size(item) > half:
+            return _largest(item, (*location, key))
+    return location
 
 
 def _too_many_addresses(job: TFDistJob) -> Iterator[FieldError]:

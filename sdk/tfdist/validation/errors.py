@@ -1,7 +1,7 @@
 """Errors of a manifest: one `FieldError` for each invalid field, as `field.Error` of Kubernetes."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,6 +56,11 @@ def limited(problems: Iterable[FieldError], noun: str = "error") -> list[FieldEr
 def are_all(problems: Sequence[FieldError]) -> bool:
     """Return whether a result of `limited` has every error."""
     return len(problems) <= MAX_PROBLEMS
+
+
+def are_counted(problems: Collection[FieldError]) -> bool:
+    """Return whether the number of errors is exact; of more than that, none is reported."""
+    return len(problems) <= _MAX_COUNTED
 
 
 def first(problems: Iterable[FieldError]) -> Iterator[FieldError]:

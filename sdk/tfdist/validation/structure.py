@@ -85,17 +85,20 @@ def too_large(content: Mapping[str, Any], max_bytes: int) -> Iterator[FieldError
         yield FieldError("spec", f"Too large: must have at most {max_bytes} bytes as JSON; {_SIZE_REMEDY}")
 
 
-def _is_larger(value: Any, max_bytes: int) -> bool:
-    if isinstance(value, OmittedSpec) or _has_more_text(value, max_bytes):
-        return True
+def json_bytes(value: Any) -> int:
+    """Return the length of a value as compact JSON in UTF-8, or about its length if it cannot be written as JSON."""
     try:
-        return len(to_json(value)) > max_bytes
-    except ValueError:  # not JSON, such as a lone surrogate
+        return len(to_json(value))
+    except ValueError:  # such as a lone surrogate
         pass
     try:
-        return len(repr(value)) > max_bytes
+        return len(repr(value))
     except (RecursionError, ValueError):
-        return False  # `too_deep` reports it
+        return 0  # `too_deep` reports it
+
+
+def _is_larger(value: Any, max_bytes: int) -> bool:
+    return isinstance(value, OmittedSpec) or _has_more_text(value, max_bytes) or json_bytes(value) > max_bytes
 
 
 def _has_more_text(value: Any, limit: int) -> bool:

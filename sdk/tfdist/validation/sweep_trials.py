@@ -1,10 +1,11 @@
 """Applies the checks of jobs to the trials of a sweep, and moves their errors to the fields of the sweep.
 
-Not every trial is parsed: the first one, and jobs with the ends of ranges and all listed values, at most `MAX_PARSED`.
+Not every trial is parsed: the first one, and jobs with the ends of ranges and all listed values, at most `MAX_PARSED`,
+and fewer if they are large.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,12 +16,15 @@ from tfdist.api.sweep_resource import PARAMETERS_ENV
 from tfdist.api.v1 import TFDistJob
 from tfdist.sweeps.trial import job_with_values
 from tfdist.sweeps.values import outer_values, trial_values
-from tfdist.validation.errors import FieldError
+from tfdist.validation.errors import FieldError, are_counted
 from tfdist.validation.parse import checked
+from tfdist.validation.structure import MAX_SPEC_BYTES, json_bytes
 from tfdist.validation.warnings import warnings
 
 MAX_PARSED: Final = 32
 """Jobs that are parsed for a sweep: each takes a few milliseconds, and the API server waits for admission."""
+MAX_PARSED_BYTES: Final = 2 * MAX_SPEC_BYTES
+"""Of their specifications as JSON: a sweep takes at most three times as long as the largest job."""
 _SHOWN_VALUES: Final = 3
 _VARIABLE: Final = re.compile(r"(spec(?:\.\w+)?)\.env\[(\d+)\]")
 _DIRECTORIES: Final = (
@@ -67,10 +71,11 @@ def trial_problems(
     parameters = [candidate for index, candidate in enumerate(sweep.spec.parameters) if index not in skipped]
     reduced = sweep.model_copy(update={"spec": sweep.spec.model_copy(update={"parameters": parameters})})
     ignored_paths = [_job_path(sweep.spec.parameters[index]) for index in skipped]
-    trials = list(_trials(content, reduced))
     trials_by_problem: dict[FieldError, list[_Trial]] = {}
     reported: set[tuple[str, FieldError]] = set()
-    for trial in trials:
+    parsed = 0
+    for trial in _within_limit(_trials(content, reduced)):
+        parsed += 1
         for problem in _job_problems(trial.job, pod_defaults, programs=programs, max_bytes=max_bytes):
             if any(_is_at_or_below(problem.path, path) for path in ignored_paths):
                 continue
@@ -81,7 +86,9 @@ def trial_problems(
                     continue
                 reported.add(key)
             trials_by_problem.setdefault(sweep_problem, []).append(trial)
-    return [_with_values(problem, of, len(trials)) for problem, of in trials_by_problem.items()]
+        if not are_counted(trials_by_problem):
+            break  # the errors of other trials would not be reported
+    return [_with_values(problem, of, parsed) for problem, of in trials_by_problem.items()]
 
 
 def trial_warnings(sweep: TFDistSweep, pod_defaults: Json, *, programs: bool) -> Iterator[FieldError]:
@@ -105,6 +112,16 @@ def _trials(content: Json, sweep: TFDistSweep) -> Iterator[_Trial]:
         return
     for values in _checked_values(sweep.spec):
         yield _Trial(values, job_with_values(content, sweep, 0, values), None)
+
+
+def _within_limit(trials: Iterable[_Trial]) -> Iterator[_Trial]:
+    """Yield the first trial, and as many more as have `MAX_PARSED_BYTES` together with it."""
+    size = 0
+    for number, trial in enumerate(trials):
+        size += json_bytes(trial.job["spec"])
+        if number and size > MAX_PARSED_BYTES:
+            return
+        yield trial
 
 
 def _checked_values(spec: TFDistSweepSpec) -> list[Json]:
