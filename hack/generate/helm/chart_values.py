@@ -109,8 +109,8 @@ class Settings(Values):
         MAX_SPEC_BYTES,
         ge=1024,
         le=3 << 20,
-        description="Size of the largest valid specification of a job or sweep, as JSON, in bytes. The controller keeps "
-        "specifications in memory: with 1,000 jobs of the largest size it uses this times 1,000 in addition.",
+        description="Size of the largest valid specification of a job or sweep as JSON, in bytes. The controller "
+        "keeps specifications in memory: 1,000 jobs of the largest size take 1,000 times this.",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Log level. The log format is JSON."

@@ -28,11 +28,7 @@ def config_errors(
         unknown_field_remedy: advice about an unknown field that resembles none of the model.
     """
     details = error.errors(include_url=False)
-<<<<<<< HEAD
     parents = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
-=======
-    parents = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
->>>>>>> issue63-validation
     classes = _count_of_classes(config)
     for detail in details:
         if detail["type"] == "too_short" and detail["loc"] in parents:
