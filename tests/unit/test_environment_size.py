@@ -121,7 +121,7 @@ def test_the_configuration_of_a_program_of_ones_own_is_limited_too() -> None:
     config = {"words": ["word"] * 5000}
     assert parse(manifest(training={"program": "mine:Line", "config": config})).spec.training
     with pytest.raises(ValidationFailed, match=r"spec.training.config.words: TFDIST_JOB has training.config"):
-        parse(manifest(training={"program": "mine:Line", "config": {"words": ["word"] * 50_000}}))
+        parse(manifest(training={"program": "mine:Line", "config": {"words": ["word"] * 30_000}}))
 
 
 def test_the_webhook_rejects_such_a_job_and_the_controller_holds_the_error() -> None:
