@@ -1,4 +1,4 @@
-"""Rules of the API server between fields of a pod: privileges, port names, host ports, resize policies.
+"""Rules of the API server between fields of a pod: names, sub-paths, privileges, ports, resize policies.
 
 Those about security contexts alone are in `security_rules`.
 
@@ -6,6 +6,7 @@ A pod that breaks one is rejected as a whole, so the job could never start. The 
 account: the port names of the container `tensorflow`, and `restartPolicy: Never`.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -17,19 +18,57 @@ from tfdist.podspec import merge
 from tfdist.render.defaults import default_ports
 from tfdist.render.template import all_containers
 from tfdist.validation.errors import FieldError
-from tfdist.validation.field_source import pod_field_path, source_path
+from tfdist.validation.field_source import INIT_CONTAINERS, pod_field_path, source_path
 
 Template = Mapping[str, Any]
 Json = Mapping[str, Any]
 
+_OUTSIDE: Final = re.compile(r"^/|(^|/)\.\.(/|$)")
+_SUB_PATHS: Final = ("subPath", "subPathExpr")
 _SYS_ADMIN: Final = "CAP_SYS_ADMIN"
 """The API server compares only this spelling; the container runtime gives the privileges of `SYS_ADMIN` too."""
 
 
 def api_server_problems(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
     """Yield the errors for which the API server would reject the pods of `role`."""
-    for check in (_process_namespaces, _privileges, _resize_policies, _port_names, _host_ports):
+    for check in (
+        _init_container_names,
+        _sub_paths,
+        _process_namespaces,
+        _privileges,
+        _resize_policies,
+        _port_names,
+        _host_ports,
+    ):
         yield from check(job, role, template)
+
+
+def _init_container_names(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield init containers with the name of a container: names are unique in a pod."""
+    spec = template.get("spec", {})
+    names = {MAIN_CONTAINER, *(container["name"] for container in spec.get("containers", ()))}
+    for container in spec.get("initContainers", ()):
+        name = container["name"]
+        if name in names:
+            path = source_path(job, role, name, lambda _: ".name", INIT_CONTAINERS)
+            yield FieldError(path, messages.duplicate(name, "a container of the pod has this name; use another name"))
+
+
+def _sub_paths(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield mounts of a path outside the volume."""
+    for container in all_containers(template):
+        for mount in container.get("volumeMounts", ()):
+            for field in _SUB_PATHS:
+                if _OUTSIDE.search(str(mount.get(field, ""))):
+                    place = partial(_place_of_sub_path, mount["mountPath"], field)
+                    text = messages.invalid(mount[field], "must be a relative path within the volume, without ..")
+                    yield FieldError(source_path(job, role, container["name"], place), text)
+
+
+def _place_of_sub_path(mount_path: str, field: str, container: Mapping[str, Any]) -> str | None:
+    mounts = enumerate(container.get("volumeMounts", ()))
+    places = (f".volumeMounts[{i}].{field}" for i, m in mounts if m["mountPath"] == mount_path and field in m)
+    return next(places, None)
 
 
 def _process_namespaces(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:

@@ -4,7 +4,6 @@ The API server detects some of these errors too, but only when it creates a pod.
 """
 
 import heapq
-import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
@@ -27,7 +26,7 @@ from tfdist.render.template import (
 from tfdist.validation.api_server_rules import api_server_problems
 from tfdist.validation.environment import environment_problems
 from tfdist.validation.errors import FieldError
-from tfdist.validation.field_source import INIT_CONTAINERS, source_path
+from tfdist.validation.field_source import source_path
 from tfdist.validation.object_stores import object_store_problems
 from tfdist.validation.programs import program_problems
 from tfdist.validation.schedulers import scheduler_problems
@@ -35,8 +34,6 @@ from tfdist.validation.security_rules import security_problems
 
 Template = Mapping[str, Any]
 
-_OUTSIDE: Final = re.compile(r"^/|(^|/)\.\.(/|$)")
-_SUB_PATHS: Final = ("subPath", "subPathExpr")
 _RESERVED_PORTS: Final = {REPORT_PORT: "the progress report", LAUNCH_PORT: "the launcher"}
 _MAX_PORT: Final = 65535
 _MAX_LISTED: Final = 12
@@ -51,8 +48,6 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs
     reported: set[FieldError] = set()
     for role, template in different(templates):
         for check in (
-            _init_container_names,
-            _sub_paths,
             _ports,
             _mounts,
             _requests,
@@ -81,17 +76,19 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs
 def role_templates(job: TFDistJob, pod_defaults: Mapping[str, Any]) -> dict[Role, dict[str, Any]]:
     """Return the template of each role of a job, merged with `podDefaults` of the installation.
 
-    Roles without pod fields of their own have the same object, which is not changed.
+    Roles with the same pod fields, or without any of their own, have the same object, which is not to be changed.
     """
     roles = dict.fromkeys(member.role for gang in gangs(job) for member in gang.members)
-    templates: dict[Role | None, dict[str, Any]] = {}
+    by_fields: dict[int, dict[str, Any]] = {}
+    templates = {}
     for role in roles:
-        key = role if _has_pod_fields(job.spec.fields_of(role)) else None
-        if key not in templates:
+        fields = job.spec.fields_of(role)
+        key = id(fields) if _has_pod_fields(fields) else 0
+        if key not in by_fields:
             requested = role_template(job, role)
-            templates[key] = merge(pod_defaults, requested, "PodTemplateSpec") if pod_defaults else requested
-        templates[role] = templates[key]
-    return {role: templates[role] for role in roles}
+            by_fields[key] = merge(pod_defaults, requested, "PodTemplateSpec") if pod_defaults else requested
+        templates[role] = by_fields[key]
+    return templates
 
 
 def different(templates: Mapping[Role, Template]) -> Iterator[tuple[Role, Template]]:
@@ -119,34 +116,6 @@ def without_image(template: Template) -> list[str]:
     spec = template.get("spec", {})
     main = [c for c in spec.get("containers", ()) if c["name"] == MAIN_CONTAINER and "image" not in c]
     return [c["name"] for c in all_containers(template) if not c.get("image") and not any(c is m for m in main)]
-
-
-def _init_container_names(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
-    """Yield init containers with the name of a container: names are unique in a pod."""
-    spec = template.get("spec", {})
-    names = {MAIN_CONTAINER, *(container["name"] for container in spec.get("containers", ()))}
-    for container in spec.get("initContainers", ()):
-        name = container["name"]
-        if name in names:
-            path = source_path(job, role, name, lambda _: ".name", INIT_CONTAINERS)
-            yield FieldError(path, messages.duplicate(name, "a container of the pod has this name; use another name"))
-
-
-def _sub_paths(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
-    """Yield mounts of a path outside the volume."""
-    for container in all_containers(template):
-        for mount in container.get("volumeMounts", ()):
-            for field in _SUB_PATHS:
-                if _OUTSIDE.search(str(mount.get(field, ""))):
-                    place = partial(_place_of_sub_path, mount["mountPath"], field)
-                    text = messages.invalid(mount[field], "must be a relative path within the volume, without ..")
-                    yield FieldError(source_path(job, role, container["name"], place), text)
-
-
-def _place_of_sub_path(mount_path: str, field: str, container: Mapping[str, Any]) -> str | None:
-    mounts = enumerate(container.get("volumeMounts", ()))
-    places = (f".volumeMounts[{i}].{field}" for i, m in mounts if m["mountPath"] == mount_path and field in m)
-    return next(places, None)
 
 
 def _ports(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
