@@ -11,12 +11,14 @@ import pathlib
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
 
+from tfdist_operator import health
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.health import CONNECTIONS, WATCH_SILENCE_SECONDS, HealthServer, LoopLag
@@ -142,10 +144,23 @@ async def test_a_main_loop_that_is_blocked_is_stuck_once_another_loop_has_run_fo
     assert seconds == 70
 
 
-async def test_metrics_are_made_once_a_second_for_any_number_of_scrapes(replica: Replica) -> None:
-    made = [await replica.ask("/metrics") for _ in range(3)]
-    replica.lag.note(123.0)
-    assert await replica.ask("/metrics") == made[-1]
+async def test_metrics_that_are_expensive_are_made_once_for_many_scrapes(
+    replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = 0
+
+    def expensive() -> bytes:
+        nonlocal made
+        made, began = made + 1, time.thread_time()
+        while time.thread_time() == began:
+            pass
+        return f"text {made}".encode()
+
+    monkeypatch.setattr(health, "generate_latest", expensive)
+    monkeypatch.setattr(health, "_METRICS_SECONDS", 3600.0)
+    monkeypatch.setattr(health, "_METRICS_SHARE", 1e-12)
+    answers = await asyncio.gather(*(replica.ask("/metrics") for _ in range(20)))
+    assert set(answers) == {(200, "text 1")}
 
 
 async def test_open_connections_keep_no_probe_from_being_answered(replica: Replica) -> None:
