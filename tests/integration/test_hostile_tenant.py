@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import pathlib
 import socket
 import statistics
@@ -157,11 +158,11 @@ def test_a_hostile_tenant_costs_another_one_no_restart_and_no_job(
         name = f"{[*kinds][number % len(kinds)]}-{number % COPIES}"
         clients["edits"].send("PATCH", f"{JOBS.format(ns=namespace)}/{name}", changed, "merge-patch")
 
-    attack.repeat("edits", edit, 0.2)
-    attack.repeat("blanks", lambda: fail_all(clients["blanks"], namespace, "blanks"), 1.0)
-    attack.repeat("sweep", lambda: report_all(clients["sweep"], namespace), 5.0)
+    attack.repeat("edits", edit, 2.0)
+    attack.repeat("blanks", lambda: fail_all(clients["blanks"], namespace, "blanks"), 3.0)
+    attack.repeat("sweep", lambda: report_all(clients["sweep"], namespace), 30.0)
     for name, controller in zip(("leader", "standby"), pair, strict=True):
-        attack.repeat(name, partial(flood, controller), 0.05)
+        attack.repeat(name, partial(flood, controller), 0.2)
     try:
         attacked = [seconds_of_a_job(api, good, f"attacked-{n}") for n in range(JOBS_OF_THE_OTHER)]
     finally:
@@ -177,3 +178,33 @@ def test_a_hostile_tenant_costs_another_one_no_restart_and_no_job(
     for kind in ("errors", "huge"):
         condition = api.job(namespace, f"{kind}-0")["status"]["conditions"][0]
         assert (condition["type"], condition["status"]) == ("Invalid", "True")
+
+
+def peak_mebibytes(controller: Controller) -> float:
+    """Return the largest resident size that a controller has had."""
+    status = pathlib.Path(f"/proc/{controller.process.pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) / 1024
+
+
+def test_1000_jobs_of_the_largest_size_fit_into_the_memory_limit_of_the_chart(
+    api: Api, namespace: str, pair: tuple[Controller, Controller], tmp_path: pathlib.Path
+) -> None:
+    # given jobs whose parsed specification takes twenty times the memory of its JSON
+    tolerations = [{"key": f"k{n:x}"} for n in range(16_000)]
+    largest = {"template": {"spec": {"tolerations": tolerations}}, "runPolicy": {"suspend": True}}
+    for number in range(1000):
+        api.do("POST", JOBS.format(ns=namespace), job(f"largest-{number}", namespace, **largest))
+    stored = api.job(namespace, "largest-0")["spec"]
+    assert 240 * 1024 < len(json.dumps(stored, separators=(",", ":"))) < 256 * 1024
+
+    # when both controllers have seen them, and another one lists them
+    def planned() -> bool:
+        status: Json = api.job(namespace, "largest-999").get("status", {})
+        return status.get("phase") == "Suspended"
+
+    wait_for("the last one to be planned", planned, 600)
+    with run_controller(api, tmp_path / "third", TFDIST_NAMESPACE=namespace, TFDIST_LEADER_ELECTION="true") as third:
+        peaks = [peak_mebibytes(controller) for controller in (*pair, third)]
+    # then none has used more than the limit
+    print(f"\npeak of leader, standby, and a controller that starts: {', '.join(f'{peak:.0f} MiB' for peak in peaks)}")
+    assert max(peaks) < 512

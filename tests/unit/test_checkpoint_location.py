@@ -25,11 +25,11 @@ def get(jobs: JobCache, name: str) -> CachedJob:
 
 
 def users(*raws: dict[str, Any]) -> list[str]:
-    """Return the other users of the directory of job `a`."""
+    """Return the users of the directory of job `b` that come before it."""
     jobs = JobCache()
     for each in raws:
         jobs.upsert(each)
-    return [user.name for user in jobs.directory_users(get(jobs, "a"))]
+    return [user.name for user in jobs.directory_users(get(jobs, "b"))]
 
 
 def on(directory: str, volume: Any = CLAIM) -> dict[str, Any]:
@@ -64,26 +64,26 @@ NFS = {"nfs": {"server": "s", "path": "/x"}}
 )
 def test_jobs_are_compared_by_their_place_on_storage(first: Any, second: Any, same: bool) -> None:
     alone: Any = {"strategy": "OneDevice", "worker": {"replicas": 1}}  # several pods need a shared volume
-    assert users(raw("a", first, **alone), raw("b", second, **alone)) == (["b"] if same else [])
+    assert users(raw("a", first, **alone), raw("b", second, **alone)) == (["a"] if same else [])
 
 
 def test_a_directory_below_a_mounted_volume_is_found_too() -> None:
     a = raw("a", on("/data/x", None), **mounted("/data"))
-    assert users(a, raw("b", on("/m", None), **mounted("/m", subPath="x"))) == ["b"]
+    assert users(a, raw("b", on("/m", None), **mounted("/m", subPath="x"))) == ["a"]
     assert users(a, raw("b", on("/data/y", None), **mounted("/data"))) == []
 
 
 def test_other_namespaces_evaluations_and_jobs_of_other_controllers_do_not_count() -> None:
     there = on("/ckpt")
-    assert users(raw("a", there), raw("b", there, namespace="other")) == []
-    assert users(raw("a", there), raw("b", there, task="Evaluate")) == []
-    assert users(raw("a", there), raw("b", there, runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"})) == []
-    assert users(raw("a", there), raw("b", None)) == []
+    assert users(raw("a", there, namespace="other"), raw("b", there)) == []
+    assert users(raw("a", there, task="Evaluate"), raw("b", there)) == []
+    assert users(raw("a", there, runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}), raw("b", there)) == []
+    assert users(raw("a", None), raw("b", there)) == []
 
 
 def test_a_job_that_is_deleted_or_changed_is_no_user_any_more() -> None:
     jobs = JobCache()
-    jobs.upsert(raw("a", on("/ckpt")))
+    jobs.upsert(raw("a", on("/ckpt"), created="2031-01-01T00:00:00Z"))
     other = raw("b", on("/ckpt"))
     jobs.upsert(other)
     a = get(jobs, "a")
@@ -106,5 +106,6 @@ def test_the_older_of_two_jobs_is_known_also_if_they_were_created_in_the_same_se
         jobs.upsert(each)
     older = {user.name: user.is_older for user in jobs.directory_users(get(jobs, "b"))}
     assert older == {"c": True}, "the oldest of those that wait"
-    assert [(user.name, user.is_older) for user in jobs.directory_users(get(jobs, "c"))] == [("a", False)]
-    assert [(user.name, user.is_older) for user in jobs.directory_users(get(jobs, "a"))] == [("c", True)]
+    assert jobs.directory_users(get(jobs, "c")) == ()
+    jobs.on_delete(raw("c", on("/ckpt")))
+    assert [(user.name, user.is_older) for user in jobs.directory_users(get(jobs, "b"))] == [("a", True)]

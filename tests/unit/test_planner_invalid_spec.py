@@ -149,3 +149,14 @@ def test_the_fixture_is_invalid() -> None:
     with pytest.raises(ValidationFailed):
         parse(manifest(**INVALID))
     assert view(spec=NEW).job is not None
+
+
+def test_many_errors_leave_room_for_what_the_job_does_meanwhile() -> None:
+    """Given a running job that becomes invalid by hundreds of errors; then the condition has how it continues."""
+    job = Edited(BOTH, **OLD)
+    job.edit(template={"spec": {"tolerations": [{"unknown": 1}] * 300}})
+    job.reconcile()
+    message = job.message("Invalid")
+    assert message.startswith("spec.template.spec.tolerations[0].unknown: unknown field")
+    assert "; and at least " in message
+    assert message.endswith("more errors; the job continues with the specification of generation 1")

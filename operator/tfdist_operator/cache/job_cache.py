@@ -1,7 +1,7 @@
 """The cache of TFDistJobs. A small specification is parsed once for every generation, a large one for each plan."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
@@ -17,6 +17,7 @@ from tfdist.outcome import read_status_json
 from tfdist.planner.directory_in_use import has_begun
 from tfdist.render.checkpoint_location import CheckpointLocation
 from tfdist.validation.structure import MAX_SPEC_BYTES
+from tfdist_operator.cache.checkpoint_directories import CheckpointDirectories, Rank
 from tfdist_operator.cache.object_cache import Name, ObjectCache, OnChange, Raw, ignore_changes
 from tfdist_operator.cache.specifications import Older, ReadSpecification, SpecificationReader, restart_request
 from tfdist_operator.kube.keys import NamespacedName
@@ -101,11 +102,10 @@ class JobCache(ObjectCache[CachedJob]):
         super().__init__(on_change, clock)
         self._reader = SpecificationReader(pod_defaults or {}, check_programs=check_programs, max_bytes=max_spec_bytes)
         self._on_trial_change = on_trial_change
-        self._by_location: dict[tuple[str, CheckpointLocation], set[NamespacedName]] = {}
-        """Keys of the jobs by namespace and location."""
+        self.directories = CheckpointDirectories(self._rank, self._on_change)
         self._unlocated: set[NamespacedName] = set()
         self._begun: dict[NamespacedName, tuple[str, int, bool]] = {}
-        """UID, version, and whether training has begun, of jobs that share a location."""
+        """UID, version, and whether training has begun, of jobs that share a directory."""
 
     def all(self) -> list[CachedJob]:
         """Return every job."""
@@ -133,32 +133,20 @@ class JobCache(ObjectCache[CachedJob]):
         return [job for key in self._unlocated if key.namespace == namespace and (job := self.get(key))]
 
     def directory_users(self, job: CachedJob) -> tuple[DirectoryUser, ...]:
-        """Return the other jobs that may have precedence where this job writes checkpoints.
+        """Return the other job that comes first where this one writes checkpoints, if there is one."""
+        first = self.directories.first(job.key, job.location)
+        other = self.get(first) if first is not None else None
+        if other is None:
+            return ()
+        return (DirectoryUser(other.key.name, other.status, other.suspended, other.is_older_than(job)),)
 
-        They are those whose training has begun, and the oldest one of those that wait. Jobs of other controllers do
-        not count.
-        """
-        users = self._users(job)
-        begun = [user for user in users if self._has_begun(user)]
-        waiting = [user for user in users if not user.suspended and not self._has_begun(user)]
-        first = min(waiting, key=lambda user: (user.created_at, user.uid), default=None)
-        return tuple(
-            DirectoryUser(
-                name=other.key.name,
-                status=other.status,
-                suspended=other.suspended,
-                is_older=other.is_older_than(job),
-            )
-            for other in (*begun, *((first,) if first else ()))
-        )
-
-    def _users(self, job: CachedJob) -> list[CachedJob]:
-        """Return the other jobs of this controller at the location of a job that have not ended."""
-        if job.location is None:
-            return []
-        names = self._by_location.get((job.key.namespace, job.location), set()) - {job.key}
-        found = (self.get(name) for name in names)
-        return [user for user in found if user and user.phase not in _TERMINAL and not is_foreign(user.managed_by)]
+    def _rank(self, key: NamespacedName) -> Rank | None:
+        """Return the rank of a job in its directory; None if it has ended or may not begin."""
+        job = self.get(key)
+        if job is None or job.phase in _TERMINAL or is_foreign(job.managed_by):
+            return None
+        begun = self._has_begun(job)
+        return None if job.suspended and not begun else (not begun, job.created_at, job.uid)
 
     def _has_begun(self, job: CachedJob) -> bool:
         """Return whether the training of a job has begun; each version is read once."""
@@ -212,42 +200,20 @@ class JobCache(ObjectCache[CachedJob]):
         before = self.get((meta["namespace"], meta["name"]))
         key = super()._store(raw)
         after = self.get(key) if key else None
-        if after is not None and (before is None or before.uid == after.uid):
-            self._index(before, after)
+        if after is not None:
+            self._index(before if before is not None and before.uid == after.uid else None, after)
         return key
 
-    def _on_removed(self, _: Name, key: NamespacedName, removed: CachedJob, successor: CachedJob | None) -> None:
+    def _on_removed(self, _: Name, key: NamespacedName, removed: CachedJob, _successor: CachedJob | None) -> None:
         self._report_trial(removed)
-        self._index(removed, successor)
-        if successor is None:
-            self._begun.pop(key, None)
+        self._index(removed, None)  # a successor is not stored yet
+        self._begun.pop(key, None)
 
     def _index(self, before: CachedJob | None, after: CachedJob | None) -> None:
-        """Update the indexes after a change, and report to the jobs at a location who has precedence there now."""
+        """Update the indexes after a change."""
         key = (after or before).key  # type: ignore[union-attr]  # at least one of them is a job
         (self._unlocated.discard if after is None or after.location_known else self._unlocated.add)(key)
-        old, new = (job.location if job else None for job in (before, after))
-        if old is not None and old != new:
-            names = self._by_location[key.namespace, old]
-            names.discard(key)
-            self._report_all(names)
-            if not names:
-                del self._by_location[key.namespace, old]
-        if new is not None and after is not None:
-            names = self._by_location.setdefault((key.namespace, new), set())
-            names.add(key)
-            if len(names) > 1 and self._standing(before) != self._standing(after):
-                self._report_all(names - {key})
-
-    def _report_all(self, keys: Iterable[NamespacedName]) -> None:
-        for key in keys:
-            self._on_change(key)
-
-    def _standing(self, job: CachedJob | None) -> tuple[object, ...]:
-        """Return what decides about the precedence of a job at its location."""
-        if job is None:
-            return ()
-        return job.uid, job.location, job.suspended, job.phase in _TERMINAL, self._has_begun(job)
+        self.directories.move(key, before.location if before else None, after.location if after else None)
 
     def _parse(self, raw: Raw) -> tuple[NamespacedName, CachedJob]:
         meta = raw["metadata"]

@@ -3,7 +3,7 @@
 The clocks of two replicas are never compared. A standby acquires the Lease only after it has observed no change of the
 record for the record's whole duration; the leader stops writing when its last successful renewal began more than
 `RENEW_DEADLINE_SECONDS` ago. The deadline is a third shorter than the duration, so the old leader has stopped before
-a new one can begin, even if their clocks differ.
+a new one can begin, even if their clocks differ. The clock also counts the time in which the machine is suspended.
 
 `is_leader` is checked before each write, not only when a timer fires: a process that was suspended for a minute
 continues with pending requests and must not send them.
@@ -47,6 +47,11 @@ class ResourceLock(Protocol):
         """Replace the version that the record names."""
 
 
+def _clock() -> float:
+    """Return a monotonic time in seconds that does not stand still while a virtual machine is suspended."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class LeaderElector:
     """The elector of one replica. `clock` is monotonic, in seconds; `identity` is unique to the process."""
 
@@ -55,7 +60,7 @@ class LeaderElector:
         lock: ResourceLock,
         identity: str,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = _clock,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:

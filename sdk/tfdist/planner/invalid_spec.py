@@ -20,6 +20,7 @@ from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.installation import Installation
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import is_suspended_or_suspending
+from tfdist.validation.errors import summary
 
 _AT_ONCE: Final = ("run_policy", "network_policy", "network_policy_ingress")
 """Fields of an invalid specification that apply if they are valid themselves."""
@@ -60,7 +61,7 @@ def set_validity(context: PlanContext, builder: PlanBuilder) -> None:
                 Condition(ConditionType.INVALID, False, ConditionReason.SPEC_VALID, "the specification is valid")
             )
         return
-    message = f"{'; '.join(map(str, context.view.problems))}; {_continuation_text(context)}"
+    message = f"{summary(context.view.problems)}; {_continuation_text(context)}"
     reason = ConditionReason.INVALID_UPDATE
     if stays_suspended(context) and not context.spec.run_policy.suspend:
         reason = ConditionReason.INVALID_SPEC

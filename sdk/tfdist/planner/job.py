@@ -29,6 +29,7 @@ from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import is_terminal
 from tfdist.status.update import compose_status
 from tfdist.timestamps import rfc3339
+from tfdist.validation.errors import summary
 
 
 def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
@@ -62,7 +63,7 @@ def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
 
 def _invalid(view: JobView, now: datetime) -> Plan:
     """Report the field errors of a job that has not started."""
-    message = "; ".join(map(str, view.problems))
+    message = summary(view.problems)
     condition = Condition(ConditionType.INVALID, True, ConditionReason.INVALID_SPEC, message)
     status = compose_status(view, (), rfc3339(now), conditions=(condition,))
     if status == view.status:

@@ -8,6 +8,7 @@ from tfdist.reasons import SweepReason
 from tfdist.status.conditions import Condition, merge
 from tfdist.sweep_planner.outcome import Outcome, best_text
 from tfdist.sweep_planner.view import SweepView
+from tfdist.validation.errors import summary
 
 
 def with_conditions(
@@ -33,7 +34,7 @@ def _conditions(
 ) -> Iterable[Condition]:
     kind = SweepConditionType
     if sweep is None:
-        yield Condition(kind.INVALID, True, SweepReason.INVALID, "; ".join(map(str, view.problems)))
+        yield Condition(kind.INVALID, True, SweepReason.INVALID, summary(view.problems))
         return
     if kind.INVALID in types:
         yield Condition(kind.INVALID, False, SweepReason.RUNNING, "the specification is valid")

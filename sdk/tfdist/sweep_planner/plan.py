@@ -23,6 +23,7 @@ from tfdist.sweep_planner.stopping import resume_trials, stop_trials
 from tfdist.sweep_planner.view import SweepView, TrialJob
 from tfdist.sweeps.values import trial_count
 from tfdist.timestamps import parse_time, rfc3339
+from tfdist.validation.errors import summary
 
 WRITE_SECONDS: Final = 10.0
 """Minimum time between two writes of a status that neither begin nor end the sweep: it has up to 500 results."""
@@ -172,7 +173,7 @@ def _invalid(view: SweepView, now: datetime) -> SweepPlan:
     )
     if status == view.status:
         return SweepPlan()
-    text = "; ".join(map(str, view.problems))
+    text = summary(view.problems)
     return SweepPlan(status=status, events=(Event(SweepReason.INVALID, text, True, str(view.generation)),))
 
 

@@ -14,6 +14,8 @@ _MAX_COUNTED: Final = 1000
 """Above it they are neither produced nor counted."""
 _MAX_PATH: Final = 500
 _MAX_MESSAGE: Final = 1000
+_MAX_SUMMARY: Final = 3000
+"""Characters; a condition has at most 4,096."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,19 @@ def are_all(problems: Sequence[FieldError]) -> bool:
 def are_counted(problems: Collection[FieldError]) -> bool:
     """Return whether the number of errors is exact; of more than that, none is reported."""
     return len(problems) <= _MAX_COUNTED
+
+
+def summary(problems: Sequence[FieldError]) -> str:
+    """Return the errors of a manifest as the text of a condition or event: the first ones, and how many more there are.
+
+    What follows it there, such as what a running job does meanwhile, is not cut.
+    """
+    texts = list(map(str, problems))
+    lengths = itertools.accumulate(len(text) + 2 for text in texts)
+    shown = max(1, sum(length <= _MAX_SUMMARY for length in lengths))
+    more = len(texts) - shown
+    rest = [f"and {'' if are_all(problems) else 'at least '}{messages.count(more, 'more error')}"] if more else []
+    return "; ".join([*texts[:shown], *rest])
 
 
 def first(problems: Iterable[FieldError]) -> Iterator[FieldError]:

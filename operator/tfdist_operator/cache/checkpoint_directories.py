@@ -1,0 +1,81 @@
+"""Which jobs write checkpoints where, and which of several comes first: the others wait for it (ADR 31)."""
+
+from collections.abc import Callable
+
+from tfdist.render.checkpoint_location import CheckpointLocation
+from tfdist_operator.kube.keys import NamespacedName
+
+Rank = tuple[bool, str, str]
+"""Sorts the jobs of a directory: those whose training has begun, then by age."""
+_Place = tuple[str, CheckpointLocation]
+_First = tuple[NamespacedName, Rank]
+
+
+class CheckpointDirectories:
+    """The jobs by namespace and checkpoint location.
+
+    A change of a job costs the number of jobs in its directory only if it, or the job that comes first, comes first
+    no more.
+
+    Args:
+        rank_of: returns the rank of a job; None for one that may not begin. It is called only where jobs share a
+            directory.
+        on_change: called with the key of each job of a directory in which another one comes first now.
+    """
+
+    def __init__(
+        self, rank_of: Callable[[NamespacedName], Rank | None], on_change: Callable[[NamespacedName], None]
+    ) -> None:
+        self._rank_of = rank_of
+        self._on_change = on_change
+        self._jobs: dict[_Place, set[NamespacedName]] = {}
+        self._first: dict[_Place, _First | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def move(self, key: NamespacedName, old: CheckpointLocation | None, new: CheckpointLocation | None) -> None:
+        """Update the job `key`, which has changed, and was at `old` and is at `new`; None for no directory."""
+        if old is not None and old != new:
+            self._remove(key, (key.namespace, old))
+        if new is not None:
+            place = (key.namespace, new)
+            self._jobs.setdefault(place, set()).add(key)
+            self._update(key, place)
+
+    def first(self, key: NamespacedName, location: CheckpointLocation | None) -> NamespacedName | None:
+        """Return the job that comes first where the job `key` writes; None if it is that job, or is alone."""
+        found = self._first.get((key.namespace, location)) if location is not None else None
+        return found[0] if found is not None and found[0] != key else None
+
+    def _remove(self, key: NamespacedName, place: _Place) -> None:
+        jobs = self._jobs.get(place, set())
+        jobs.discard(key)
+        first = self._first.get(place)
+        if not jobs:
+            self._jobs.pop(place, None)
+            self._first.pop(place, None)
+        elif first is not None and first[0] == key:
+            self._choose(place)
+
+    def _update(self, key: NamespacedName, place: _Place) -> None:
+        if len(self._jobs[place]) == 1:
+            return
+        if place not in self._first:  # the second job
+            self._choose(place)
+            return
+        first, rank = self._first[place], self._rank_of(key)
+        if first is not None and first[0] == key:
+            if rank != first[1]:
+                self._choose(place)
+        elif rank is not None and (first is None or rank < first[1]):
+            self._choose(place)
+
+    def _choose(self, place: _Place) -> None:
+        ranks = ((rank, key) for key in self._jobs[place] if (rank := self._rank_of(key)) is not None)
+        rank, first = min(ranks, default=(None, None))
+        before = self._first.get(place)
+        self._first[place] = (first, rank) if first is not None and rank is not None else None
+        if before is None or before[0] != first:
+            for key in self._jobs[place]:
+                self._on_change(key)
