@@ -7,12 +7,13 @@ few of those that were read last.
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from pydantic_core import from_json, to_json
 
 from tfdist.validation import FieldError, ValidationFailed
-from tfdist.validation.structure import OmittedSpec
+from tfdist.validation.structure import OmittedSpec, bounded
 from tfdist_operator.budget import BUDGET, SLOW_SECONDS
 from tfdist_operator.cache.object_cache import Raw
 from tfdist_operator.metrics import SLOW_OBJECTS
@@ -21,11 +22,38 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+LARGE_BYTES: Final = 16 * 1024
+"""Size as JSON of the largest specification that is not large."""
 _OMITTED: Final = "omittedSpec"
 """Key of a manifest whose specification was too large and has been replaced by its policies; the CRDs have no such
 field, so that the API server stores none."""
+_LARGE: Final = "largeSpec"
+"""The same for a large specification, with its text."""
 _KEPT_METADATA: Final = ("name", "namespace", "uid", "labels")
 _KEPT_BYTES: Final = 2 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LargeSpec(OmittedSpec):
+    """Stands for a large specification: its policies, and the manifest as `manifest_json`."""
+
+    text: bytes = b""
+
+
+def slim(raw: dict[str, Any], max_bytes: int) -> dict[str, Any]:
+    """Return a manifest that takes little memory: a large specification is one string, and too large a one omitted.
+
+    `restored` returns it with `LargeSpec` or `OmittedSpec`.
+    """
+    small = bounded(raw, LARGE_BYTES)
+    if small is raw:
+        return raw
+    spec, policies = raw["spec"], dict(small["spec"])
+    if bounded(raw, max_bytes) is not raw:
+        return {**raw, "spec": policies, _OMITTED: True}
+    if "checkpoint" in spec:
+        policies.setdefault("checkpoint", {})
+    return {**raw, "spec": policies, _LARGE: manifest_json(raw, to_json(spec)).decode()}
 
 
 def manifest_json(raw: Raw, spec: bytes | None = None) -> bytes:
@@ -37,7 +65,9 @@ def manifest_json(raw: Raw, spec: bytes | None = None) -> bytes:
     kept = {name: meta[name] for name in _KEPT_METADATA if name in meta} | {"resourceVersion": ""}
     content = {name: raw[name] for name in ("apiVersion", "kind") if name in raw} | {"metadata": kept}
     if spec is None:
-        return to_json(content | portable(raw, {}))
+        spec = raw.get("spec")
+        omitted = {_OMITTED: True, "spec": dict(spec)} if isinstance(spec, OmittedSpec) else {"spec": spec}
+        return to_json(content | omitted)
     return b"".join((to_json(content)[:-1], b',"spec":', spec, b"}"))
 
 
@@ -46,19 +76,13 @@ def read_manifest(text: bytes) -> dict[str, Any]:
     return restored(from_json(text))
 
 
-def portable(raw: Raw, content: Raw) -> dict[str, Any]:
-    """Return `content` with the specification of `raw` as plain JSON, also one that is omitted."""
-    spec = raw.get("spec")
-    if isinstance(spec, OmittedSpec):
-        return {**content, "spec": dict(spec), _OMITTED: True}
-    return {**content, "spec": spec}
-
-
 def restored(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the manifest that `portable` was made from."""
-    if raw.get(_OMITTED) is not True:
-        return raw
-    return {**raw, "spec": OmittedSpec(raw["spec"])}
+    """Return the manifest that `slim` or `manifest_json` was made from, with a place holder for what it omits."""
+    if raw.get(_OMITTED) is True:
+        return {**raw, "spec": OmittedSpec(raw["spec"])}
+    if isinstance(text := raw.get(_LARGE), str):
+        return {**raw, "spec": LargeSpec(raw["spec"], text.encode())}
+    return raw
 
 
 class Kept(Generic[T]):

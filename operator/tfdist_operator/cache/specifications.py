@@ -19,12 +19,10 @@ from tfdist.render.names import RESTART_ANNOTATION
 from tfdist.validation import FieldError, parse, warnings
 from tfdist.validation.partial import partial_job
 from tfdist.validation.structure import OmittedSpec, bounded
-from tfdist_operator.cache.manifests import Kept, manifest_json, parsed
+from tfdist_operator.cache.manifests import LARGE_BYTES, Kept, LargeSpec, manifest_json, parsed
 
 log = logging.getLogger(__name__)
 
-LARGE_BYTES: Final = 16 * 1024
-"""Size as JSON of the largest specification that is not large."""
 _LONGEST_REQUEST: Final = 64
 
 Raw = Mapping[str, Any]
@@ -63,7 +61,7 @@ class SpecificationReader:
         """Return a large specification as JSON, with the metadata that reading it needs; b"" for any other."""
         spec = raw.get("spec")
         if isinstance(spec, OmittedSpec):
-            return b""
+            return spec.text if isinstance(spec, LargeSpec) else b""
         try:
             text = to_json(spec)
         except ValueError:

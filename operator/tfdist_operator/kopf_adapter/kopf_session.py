@@ -21,8 +21,8 @@ import aiohttp
 import orjson
 
 from tfdist.api.resource import GROUP, PLURAL, VERSION
-from tfdist.validation.structure import MAX_SPEC_BYTES, bounded
-from tfdist_operator.cache.manifests import portable
+from tfdist.validation.structure import MAX_SPEC_BYTES
+from tfdist_operator.cache.manifests import LARGE_BYTES, slim
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.client import USER_AGENT
 from tfdist_operator.kube.decode import LineBuffer, flattened
@@ -52,7 +52,7 @@ class KopfSession:
         ssl: TLS settings.
         authorization: returns the current authentication headers.
         namespaces: the watched namespaces, with one watch each; `ALL_NAMESPACES` for one watch of all.
-        max_spec_bytes: size as JSON of the largest specification that kopf gets; a larger one is omitted.
+        max_spec_bytes: size as JSON of the largest valid specification: kopf gets no larger one.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class KopfSession:
                 if path not in self._unlisted:
                     self.last_contact[path] = time.monotonic()  # an idle watch may receive no bookmarks
             received, event = partial(self._on_line, path), partial(self._event, path)
-            response.content = _Guarded(response.content, received, event, self._bounded_page)  # type: ignore[assignment]
+            response.content = _Guarded(response.content, received, event, self._slim_page)  # type: ignore[assignment]
         return response
 
     async def _relist(self, path: str, response: aiohttp.ClientResponse, *, watches: bool) -> aiohttp.ClientResponse:
@@ -141,7 +141,7 @@ class KopfSession:
     async def _event(self, path: str, line: bytes) -> bytes:
         """Return the line of an event of bounded depth; of an error event, after a delay and with the code 410."""
         if not line.startswith(_ERROR):
-            return flattened(line) if len(line) <= self._max_spec_bytes else self._bounded_event(line)
+            return flattened(line) if len(line) <= LARGE_BYTES else self._slim_event(line)
         event = orjson.loads(line)
         error = event["object"]
         if error.get("code") != _GONE:
@@ -151,20 +151,17 @@ class KopfSession:
         await self._back_off(path)
         return orjson.dumps(event)
 
-    def _bounded_event(self, line: bytes) -> bytes:
-        """Return an event of bounded depth, without a specification that is too large."""
+    def _slim_event(self, line: bytes) -> bytes:
+        """Return an event of bounded depth whose object takes little memory."""
         event = orjson.loads(flattened(line))
-        return orjson.dumps({**event, "object": self._bounded(event["object"])})
+        return orjson.dumps({**event, "object": slim(event["object"], self._max_spec_bytes)})
 
-    def _bounded_page(self, body: bytes) -> bytes:
-        """Return a page of a list of bounded depth, without specifications that are too large."""
-        if len(body) <= self._max_spec_bytes:
+    def _slim_page(self, body: bytes) -> bytes:
+        """Return a page of a list of bounded depth whose objects take little memory."""
+        if len(body) <= LARGE_BYTES:
             return flattened(body)
         page = orjson.loads(flattened(body))
-        return orjson.dumps({**page, "items": [self._bounded(item) for item in page.get("items", ())]})
-
-    def _bounded(self, item: Any) -> Any:
-        return portable(bounded(item, self._max_spec_bytes), item)
+        return orjson.dumps({**page, "items": [slim(item, self._max_spec_bytes) for item in page.get("items", ())]})
 
     def _on_line(self, path: str, line: bytes) -> None:
         self.last_contact[path] = time.monotonic()
