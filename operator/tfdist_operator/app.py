@@ -53,6 +53,9 @@ log = logging.getLogger(__name__)
 
 _LEASE_TIMEOUT_SECONDS: Final = 4.0
 """Timeout of a renewal: two can time out before the renew deadline."""
+_SWITCH_SECONDS: Final = 0.001
+"""How long a thread may keep the interpreter from another one: the main loop waits so long after each of its pauses
+while a thread plans an expensive job."""
 _LOG_SECONDS: Final = 2.0
 """Time limit of the last line of the log."""
 _STOP_SECONDS: Final = 1.0
@@ -253,6 +256,7 @@ def main() -> None:
     """Entry point of the controller's image."""
     settings = config.from_environment()
     configure(settings.log_level)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     threading.Thread(target=BUDGET.watch, name="budget", daemon=True).start()
     log.info("controller starts", extra={"python": sys.version.split()[0]})
     uvloop.run(run(settings))

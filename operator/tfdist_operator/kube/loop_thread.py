@@ -1,6 +1,6 @@
 """An event loop in a thread of its own, which no work of the main event loop delays by more than some milliseconds.
 
-The interpreter switches threads every five milliseconds. What must not wait runs here: renewals of the Lease and
+The interpreter switches threads every millisecond. What must not wait runs here: renewals of the Lease and
 probes; and what could keep the main loop busy: the responses of pods.
 """
 
