@@ -28,7 +28,7 @@ BLANKS = " " * 4000 + "x"
 REPLICAS = 200
 TRIALS = 500
 COPIES = 3
-JOBS_OF_THE_OTHER = 30
+JOBS_OF_THE_OTHER = 15
 
 
 @pytest.fixture
@@ -177,8 +177,8 @@ def test_a_hostile_tenant_costs_another_one_no_restart_and_no_job(
         name = f"{[*kinds][number % len(kinds)]}-{number % COPIES}"
         clients["edits"].send("PATCH", f"{JOBS.format(ns=namespace)}/{name}", changed, "merge-patch")
 
-    attack.repeat("edits", edit, 2.0)
-    attack.repeat("blanks", lambda: fail_all(clients["blanks"], namespace, "blanks"), 3.0)
+    attack.repeat("edits", edit, 5.0)
+    attack.repeat("blanks", lambda: fail_all(clients["blanks"], namespace, "blanks"), 10.0)
     attack.repeat("sweep", lambda: report_all(clients["sweep"], namespace), 30.0)
     for name, controller in zip(("leader", "standby"), pair, strict=True):
         attack.repeat(name, partial(flood, controller), 0.2)
