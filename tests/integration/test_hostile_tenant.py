@@ -187,9 +187,8 @@ def test_a_hostile_tenant_costs_another_one_no_restart_and_no_job(
     finally:
         attack.stop()
     # then the other tenant's jobs run, with the same leader and no restart
-    print(
-        f"\nmedian seconds until a job of another tenant, and a pod, run: {usual}, attacked: {attacked}; {attack.answers}"
-    )
+    print(f"\nmedian seconds until a job of another tenant, and a pod, run: {usual}, attacked: {attacked}")
+    print(f"attacks: {attack.answers}")
     assert [each.process.poll() for each in pair] == [None, None]
     now = api.do("GET", LEASE)["spec"]
     assert (now["holderIdentity"], now["leaseTransitions"]) == (lease["holderIdentity"], lease["leaseTransitions"])
