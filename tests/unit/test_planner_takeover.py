@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.factories import NOW, Lifecycle, created, report
+from support.factories import EVALUATED, NOW, Lifecycle, created, report
 from support.statuses import status_of
 
 from tfdist.contract import Phase
@@ -71,6 +71,19 @@ def test_a_restart_of_the_gang_clears_its_progress() -> None:
     assert job.status["gangs"]["training"]["progress"]["changedAt"] == later(120)
     job.reconcile("worker-0:R worker-1:F")
     assert "progress" not in job.status["gangs"]["training"]
+
+
+def test_that_all_replicas_have_run_is_written_at_once() -> None:
+    # given an evaluation after training
+    job = Lifecycle(BOTH, **EVALUATED)
+    job.reconcile("worker-0:S worker-1:S")
+    job.reconcile("worker-0:S worker-1:S evaluation-0:P evaluation-1:P")
+    # when all of its replicas run within the time in which counters are not written
+    pods = "worker-0:S worker-1:S evaluation-0:R evaluation-1:R"
+    assert job.reconcile(pods, throttled_seconds=9.0).status is not None
+    # then the next controller knows that a replica without a pod has run
+    job.reconcile("worker-0:S worker-1:S evaluation-0:R")
+    assert job.status["gangs"]["evaluation"]["attempt"] == 1
 
 
 def test_without_a_deadline_nothing_is_stored() -> None:
