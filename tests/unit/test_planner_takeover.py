@@ -66,6 +66,18 @@ def test_a_gang_that_has_reported_is_not_stalled_because_a_new_controller_cannot
     assert len(job.reconcile(BOTH, after=900, observed_since=takeover).probes) == 2
 
 
+def test_a_gang_that_began_to_report_while_no_controller_led_is_not_stalled_before_the_next_one_has_polled() -> None:
+    # given a gang without a report, whose deadline passes while no controller leads
+    job = Lifecycle(BOTH, **FIXED)
+    takeover = later(7200)
+    # when the next one leads
+    todo = job.reconcile(BOTH, after=7200, observed_since=takeover)
+    # then
+    assert not todo.probes
+    assert todo.requeue_after_seconds == pytest.approx(60)
+    assert len(job.reconcile(BOTH, after=60, observed_since=takeover).probes) == 2
+
+
 def test_a_restart_of_the_gang_clears_its_progress() -> None:
     job = trained(**FIXED)
     assert job.status["gangs"]["training"]["progress"]["changedAt"] == later(120)
