@@ -68,8 +68,9 @@ class ConditionReason(Reason):
     PODS_READY_TIMEOUT = (
         "PodsReadyTimeout",
         "`PodsReady=False`",
-        "some replicas had a node and others had none for `scheduling.timeoutSeconds`, and other jobs wait for nodes: "
-        "the gang has released its nodes and starts again after a delay. Not counted",
+        "no gang scheduler starts the gang, some replicas had nodes for `scheduling.timeoutSeconds` while others had "
+        "none, and other jobs wait for nodes: the gang has released its nodes and starts again after a delay. "
+        "Not counted",
     )
     START_DEADLINE_EXCEEDED = (
         "StartDeadlineExceeded",

@@ -1,4 +1,8 @@
-"""Several jobs that contend for nodes of one pod each, by a scheduler that binds single pods in a random order."""
+"""Several jobs that contend for nodes of one pod each.
+
+A scheduler binds single pods in a random order, or whole gangs. The controller sees each bound pod by an event of its
+own: between two of them, every gang is scheduled in part.
+"""
 
 import random
 from dataclasses import dataclass, field, replace
@@ -8,10 +12,12 @@ from typing import Any
 
 from support.factories import INSTALLATION, NOW, manifest
 from support.statuses import is_finished, status_of
+from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import TFDistJob
 from tfdist.observed.job_view import Contention, JobView, RuntimeState, StoredJob
 from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.planner import plan
+from tfdist.reasons import EventReason
 from tfdist.render.fingerprint import fingerprint
 from tfdist.timestamps import rfc3339
 from tfdist.validation import parse
@@ -27,7 +33,12 @@ class _Job:
     replicas: int
     status: dict[str, Any] = field(default_factory=dict)
     pods: dict[str, PodSummary] = field(default_factory=dict)
+    unseen: set[str] = field(default_factory=set)
+    """Pods that have a node, which the controller has not seen yet."""
+    served: frozenset[GangSystem] = frozenset()
     runs_since: datetime | None = None
+    releases: int = 0
+    wrong_releases: int = 0
 
     @cached_property
     def job(self) -> TFDistJob:
@@ -39,9 +50,14 @@ class _Job:
         """Carry out the plan of the job; a deleted pod is gone at once."""
         job, pods = self.job, tuple(self.pods.values())
         stored = StoredJob(job, (), 1, template=fingerprint(job))
-        view = JobView(stored, status_of(self.status), RuntimeState(), pods, contention=contention)
+        view = JobView(
+            stored, status_of(self.status), RuntimeState(), pods, served_systems=self.served, contention=contention
+        )
         todo = plan(view, now, INSTALLATION)
         self.status = todo.status or self.status
+        if any(event.reason == EventReason.PODS_READY_TIMEOUT for event in todo.events):
+            self.releases += 1
+            self.wrong_releases += all(p.node or p.name in self.unseen for p in pods)
         for name in todo.deletes:
             self.pods.pop(name, None)
         for pod in todo.creates:
@@ -66,19 +82,33 @@ class Contest:
         replicas: size of each gang.
         nodes: number of nodes.
         releases: whether the jobs know of one another.
+        gang: whether the scheduler binds all pods of a job or none.
         oversized: number of further jobs, older than the others, of more replicas than there are nodes.
     """
 
-    def __init__(self, *, jobs: int, replicas: int, nodes: int, releases: bool = True, oversized: int = 0) -> None:
+    def __init__(
+        self, *, jobs: int, replicas: int, nodes: int, releases: bool = True, gang: bool = False, oversized: int = 0
+    ) -> None:
         sizes = [nodes + 1] * oversized + [replicas] * jobs
-        self._jobs = [_Job(f"uid-{i:02}", size) for i, size in enumerate(sizes)]
-        self._nodes, self._releases = nodes, releases
+        served = frozenset({GangSystem.NATIVE}) if gang else frozenset()
+        self._jobs = [_Job(f"uid-{i:02}", size, served=served) for i, size in enumerate(sizes)]
+        self._nodes, self._releases, self._gang = nodes, releases, gang
         self._random = random.Random(1)  # noqa: S311  no secret
 
     @property
     def finished(self) -> int:
         """Number of jobs that have succeeded."""
         return sum(is_finished(job.status) for job in self._jobs)
+
+    @property
+    def releases(self) -> int:
+        """How often a gang has released its nodes."""
+        return sum(job.releases for job in self._jobs)
+
+    @property
+    def wrong_releases(self) -> int:
+        """How often a gang has released its nodes though all of its pods had one."""
+        return sum(job.wrong_releases for job in self._jobs)
 
     def run(self, seconds: int) -> None:
         """Let so many seconds pass, or fewer if all jobs have finished."""
@@ -87,7 +117,7 @@ class Contest:
             active = [job for job in self._jobs if not is_finished(job.status)]
             for job in active:
                 job.reconcile(now, self._contention(job))
-            self._schedule()
+            self._schedule(now)
             for job in active:
                 job.work(now)
             if not active:
@@ -99,15 +129,30 @@ class Contest:
             return Contention()
         return Contention(len(waiting) - 1, job is waiting[0])
 
-    def _schedule(self) -> None:
+    def _schedule(self, now: datetime) -> None:
+        """Bind pods, and let the controller see them one by one."""
         every = [(job, name) for job in self._jobs for name in job.pods]
         self._random.shuffle(every)
-        free = self._nodes - sum(job.pods[name].state is PodState.RUNNING for job, name in every)
-        for job, name in every:
-            if job.pods[name].state is not PodState.PENDING:
+        bound = self._bound([(job, name) for job, name in every if job.pods[name].state is PodState.PENDING])
+        for job, name in bound:
+            job.unseen.add(name)
+        for job, name in bound:
+            job.unseen.discard(name)
+            if name in job.pods:
+                has_node: dict[str, Any] = {"node": "node", "scheduled_at": rfc3339(now), "reason": ""}
+                job.pods[name] = replace(job.pods[name], state=PodState.RUNNING, ready=True, **has_node)
+                job.reconcile(now, self._contention(job))
+
+    def _bound(self, pending: list[tuple[_Job, str]]) -> list[tuple[_Job, str]]:
+        """Return the pods that get a node; the others become unschedulable."""
+        free = self._nodes - sum(p.state is PodState.RUNNING for job in self._jobs for p in job.pods.values())
+        bound: list[tuple[_Job, str]] = []
+        for job, name in pending:
+            group = [(job, each) for each in job.pods] if self._gang else [(job, name)]
+            if (job, name) in bound:
                 continue
-            if free > 0:
-                job.pods[name] = replace(job.pods[name], state=PodState.RUNNING, ready=True, reason="", node="node")
-                free -= 1
+            if len(bound) + len(group) <= free:
+                bound += group
             else:
                 job.pods[name] = replace(job.pods[name], reason="Unschedulable", message="no node is free")
+        return bound

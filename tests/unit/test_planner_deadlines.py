@@ -1,9 +1,13 @@
 """Deadlines: each fires by its own timer, without a change, and its message names the field."""
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
 from support.factories import Lifecycle, created, event_reasons, pod
 
 from tfdist.observed.pod import PodSummary
+from tfdist.timestamps import rfc3339
 
 BOTH = "worker-0:R worker-1:R"
 START = {"runPolicy": {"startDeadlineSeconds": 60}}
@@ -80,6 +84,54 @@ def test_an_image_that_cannot_be_pulled_fails_after_five_minutes_without_a_deadl
     job.reconcile(waiting(**unable), after=300)
     assert job.condition_status("Failed") == ("True", "ImageError")
     assert job.message("Failed") == ("spec.image: worker-1 cannot start: ErrImagePull: not found; gave up after 300 s")
+
+
+def test_the_deadline_of_an_image_counts_from_when_the_pod_got_its_node() -> None:
+    # given a gang that has waited for nodes for an hour
+    job = Lifecycle()
+    job.reconcile()
+    job.reconcile(after=3600)
+    unable = {"reason": "ErrImagePull", "message": "registry unavailable", "scheduled_at": rfc3339(job.now)}
+    # when its image cannot be pulled
+    todo = job.reconcile(waiting(**unable))
+    # then
+    assert (job.condition_status("PodsReady"), todo.requeue_after_seconds) == (("False", "ImageError"), 300)
+    job.reconcile(waiting(**unable), after=300)
+    assert job.condition_status("Failed") == ("True", "ImageError")
+
+
+def test_a_job_whose_deadline_passed_while_no_controller_led_is_observed_before_it_fails() -> None:
+    # given a job whose pods the last controller did not create
+    job = Lifecycle(**START)
+    job.reconcile()
+    # when the next one leads after the deadline
+    job.now += timedelta(seconds=1000)
+    led: dict[str, Any] = {"observed_since": rfc3339(job.now)}
+    assert created(job.reconcile(**led)) == ["worker-0", "worker-1"]
+    unable = {"reason": "ErrImagePull", "message": "not found"}
+    assert job.reconcile(waiting(**unable), after=10, **led).requeue_after_seconds == pytest.approx(50)
+    job.reconcile(waiting(**unable), after=50, **led)
+    # then the job fails for its cause
+    assert job.condition_status("Failed") == ("True", "ImageError")
+
+
+@pytest.mark.parametrize(("limit", "observed"), [(20, 20), (600, 60)])
+def test_a_late_job_is_observed_for_its_deadline_and_at_most_a_minute(limit: int, observed: int) -> None:
+    job = Lifecycle(runPolicy={"startDeadlineSeconds": limit})
+    job.reconcile()
+    job.now += timedelta(seconds=1000)
+    led: dict[str, Any] = {"observed_since": rfc3339(job.now)}
+    job.reconcile(waiting(), after=observed - 1, **led)
+    assert job.status["phase"] == "Starting"
+    job.reconcile(waiting(), after=1, **led)
+    assert job.condition_status("Failed") == ("True", "StartDeadlineExceeded")
+
+
+def test_a_start_that_fails_while_a_pod_is_missing_has_the_known_cause() -> None:
+    job = Lifecycle(**START)
+    job.reconcile()
+    job.reconcile([pod("worker-0", "P", created_at=CREATED, reason="ErrImagePull", message="not found")], after=60)
+    assert job.condition_status("Failed") == ("True", "ImageError")
 
 
 def test_a_container_that_cannot_be_made_is_an_error_of_the_configuration() -> None:

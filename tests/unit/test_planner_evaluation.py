@@ -1,5 +1,6 @@
 """Evaluation: the evaluator during training, the evaluation gang after it, and jobs with task Evaluate."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from support.factories import (
     pod,
     termination_message,
 )
+
+from tfdist.timestamps import rfc3339
 
 BOTH = "worker-0:R worker-1:R"
 WITH = f"{BOTH} evaluator-0:R"
@@ -176,6 +179,18 @@ def test_an_evaluation_that_is_late_ends_by_its_own_timer() -> None:
     job.reconcile(f"{DONE} evaluator-0:R", after=1)
     assert job.condition_status("Evaluated") == ("False", "EvaluationDeadlineExceeded")
     assert job.condition_status("Succeeded") == ("True", "EvaluationFailed")
+    assert "evaluation.deadlineSeconds" in job.message("Succeeded")
+
+
+def test_an_evaluation_whose_deadline_passed_while_no_controller_led_is_observed_before_the_job_ends() -> None:
+    job = Lifecycle(WITH, **continuous(deadlineSeconds=60))
+    pods = "worker-0:S worker-1:S evaluator-0:R"
+    job.reconcile(pods)
+    job.now += timedelta(seconds=1000)
+    led: dict[str, Any] = {"observed_since": rfc3339(job.now)}
+    job.reconcile(pods, after=59, **led)
+    assert job.status["phase"] == "Evaluating"
+    job.reconcile(pods, after=1, **led)
     assert "evaluation.deadlineSeconds" in job.message("Succeeded")
 
 

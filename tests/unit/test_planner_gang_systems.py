@@ -182,6 +182,61 @@ def test_a_replaced_replica_belongs_to_the_scheduler_of_its_attempt() -> None:
     assert members(todo, VOLCANO) == {"worker-1-r1": "fashion-training"}
 
 
+THREE: dict[str, Any] = {"worker": {"replicas": 3}, "command": ["run"], "without": ("training",)}
+
+
+def minimum(todo: Plan) -> int:
+    """Return how many members the scheduler must find nodes for, by the PodGroup of a plan."""
+    (spec,) = groups(todo).values()
+    return int(spec.get("minMember") or spec["schedulingPolicy"]["gang"]["minCount"])
+
+
+@pytest.mark.parametrize("system", list(POD_GROUPS))
+def test_a_replica_that_is_lost_when_the_others_have_completed_is_not_held_by_their_pod_group(
+    system: GangSystem,
+) -> None:
+    # given a gang that runs and ends while no controller observes it
+    job = Lifecycle(**THREE, scheduling={"gang": system})
+    assert minimum(job.reconcile(**ALL)) == 3
+    # when one pod is deleted meanwhile
+    todo = job.reconcile("worker-1:S worker-2:S", **ALL)
+    # then it is created again, in a PodGroup that does not wait for pods that the scheduler no longer counts
+    assert members(todo, system) == {"worker-0": "fashion-training"}
+    assert minimum(todo) == 1
+    # when the controller sees it without a node, the minimum stays
+    waiting = [pod("worker-1", "S"), pod("worker-2", "S"), pod("worker-0", "P", node="")]
+    assert minimum(job.reconcile(waiting, **ALL)) == 1
+    # when it runs and ends
+    job.reconcile("worker-0:R worker-1:S worker-2:S", **ALL)
+    job.reconcile("worker-0:S worker-1:S worker-2:S", **ALL)
+    # then
+    assert job.status["phase"] == "Succeeded"
+
+
+@pytest.mark.parametrize("system", list(POD_GROUPS))
+def test_a_worker_that_is_replaced_when_another_has_completed_is_not_held_by_their_pod_group(
+    system: GangSystem,
+) -> None:
+    # given parameter servers, of whose workers one has completed
+    job = Lifecycle(**PS, scheduling={"gang": system})
+    job.reconcile(**ALL)
+    job.reconcile("chief-0:R worker-0:R worker-1:R ps-0:R", **ALL)
+    job.reconcile("chief-0:R worker-0:S worker-1:R ps-0:R", **ALL)
+    # when the other is replaced
+    todo = job.reconcile("chief-0:R worker-0:S worker-1:F ps-0:R", **ALL)
+    todo = todo if todo.creates else job.reconcile("chief-0:R worker-0:S ps-0:R", after=60, **ALL)
+    # then
+    assert members(todo, system) == {"worker-1-r1": "fashion-training"}
+    assert minimum(todo) == 3
+
+
+def test_replicas_that_complete_while_all_others_have_nodes_change_no_pod_group() -> None:
+    job = Lifecycle(**THREE)
+    job.reconcile(**ALL)
+    todo = job.reconcile("worker-0:R worker-1:S worker-2:R", **ALL)
+    assert minimum(todo) == 3
+
+
 def test_an_attempt_with_another_scheduler_leaves_no_pod_group_of_the_last_one() -> None:
     # given
     job = Lifecycle()

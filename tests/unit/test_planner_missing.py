@@ -1,7 +1,11 @@
 """A missing replica: the job is not Running, and its conditions name the replica and the reason."""
 
+from collections.abc import Collection
+
+import pytest
 from support.factories import Lifecycle, launcher_report, pod, report
 
+from tfdist.api.gang_system import GangSystem
 from tfdist.timestamps import rfc3339
 
 BOTH = "worker-0:R worker-1:R"
@@ -74,3 +78,45 @@ def test_a_slow_start_names_the_replica_that_is_waited_for() -> None:
     assert job.message("PodsReady").endswith(who)
     job.reconcile(waits, after=30)
     assert job.message("Failed").startswith(who)
+
+
+@pytest.mark.parametrize(
+    ("served", "text"),
+    [
+        pytest.param(
+            {GangSystem.NATIVE},
+            "its PodGroup fashion-training may lack members, see "
+            "kubectl describe -n team podgroups.scheduling.k8s.io fashion-training",
+            id="in a PodGroup",
+        ),
+        pytest.param((), "none may run that has its schedulerName", id="without one"),
+    ],
+)
+def test_a_pod_that_no_scheduler_has_tried_for_a_minute_is_named(served: Collection[GangSystem], text: str) -> None:
+    # given
+    job, systems = Lifecycle(), frozenset(served)
+    job.reconcile(served_systems=systems)
+    created_at = rfc3339(job.now)
+    waits = [pod("worker-0", "P", node="", created_at=created_at), pod("worker-1", "P", created_at=created_at)]
+    # when
+    todo = job.reconcile(waits, after=40, served_systems=systems)
+    # then
+    assert todo.requeue_after_seconds == 20.0
+    assert "no scheduler" not in job.message("PodsReady")
+    # when a minute has passed
+    job.reconcile(waits, after=20, served_systems=systems)
+    # then
+    untried = "worker-0 (pod fashion-worker-0) has not started: no scheduler has tried to place it: "
+    assert job.message("PodsReady").endswith(untried + text)
+
+
+def test_the_events_of_a_pod_are_read_only_once_it_has_had_its_node_for_a_while() -> None:
+    # given a pod that has waited long for its node
+    job = Lifecycle()
+    job.reconcile()
+    created_at = rfc3339(job.now)
+    job.reconcile(after=1000)
+    placed = pod("worker-1", "P", reason="ContainerCreating", created_at=created_at, scheduled_at=rfc3339(job.now))
+    # then
+    assert job.reconcile([pod("worker-0"), placed], after=29).unexplained_pod == ""
+    assert job.reconcile([pod("worker-0"), placed], after=1).unexplained_pod == "fashion-worker-1"

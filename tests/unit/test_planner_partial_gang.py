@@ -1,13 +1,17 @@
 """A gang that is scheduled in part releases its nodes if other jobs wait for nodes, so that no jobs wait for ever."""
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from support.factories import CHECKPOINT, Lifecycle, created, event_reasons, pod
 from support.node_contention import Contest
 
+from tfdist.api.gang_system import GangSystem
 from tfdist.observed.job_view import Contention
 from tfdist.observed.pod import PodSummary
+from tfdist.timestamps import rfc3339
 
 OTHERS_WAIT = Contention(others=2, is_oldest=False)
 OLDEST = Contention(others=2, is_oldest=True)
@@ -54,6 +58,51 @@ def test_a_gang_that_is_scheduled_in_part_releases_its_nodes_after_the_timeout_a
     # then
     assert created(job.reconcile(after=101)) == ["worker-0-r1", "worker-1-r1"]
     assert job.status["restarts"]["counted"] == job.status["restarts"]["uncounted"] == 0
+
+
+@pytest.mark.parametrize("contention", [OTHERS_WAIT, OLDEST])
+def test_a_gang_that_gets_its_nodes_after_a_long_wait_keeps_them(contention: Contention) -> None:
+    # given a gang that has waited far longer than the timeout
+    job = Lifecycle(scheduling={"timeoutSeconds": 100})
+    job.reconcile()
+    job.reconcile([unscheduled("worker-0"), unscheduled("worker-1")], after=1000, contention=contention)
+    # when the controller sees the first pod with a node, before the second
+    first = pod("worker-0", "P", created_at=STARTED, scheduled_at=rfc3339(job.now))
+    todo = job.reconcile([first, unscheduled("worker-1")], contention=contention)
+    # then
+    assert todo.deletes == ()
+    assert todo.requeue_after_seconds == pytest.approx(200 if contention.is_oldest else 100)
+
+
+def test_the_timeout_counts_from_when_the_gang_got_its_first_node_with_another_controller_too() -> None:
+    # given a gang whose first replica has had a node for 99 s, and another for less
+    job = Lifecycle(worker={"replicas": 3}, scheduling={"timeoutSeconds": 100})
+    job.reconcile(after=1000)
+    held = [pod(f"worker-{i}", created_at=STARTED, scheduled_at=rfc3339(job.now)) for i in (0, 1)]
+    pods = [held[0], replace(held[1], scheduled_at=rfc3339(job.now + timedelta(seconds=50))), unscheduled("worker-2")]
+    assert job.reconcile(pods, after=99, contention=OTHERS_WAIT).deletes == ()
+    # when a controller that has just begun to lead reconciles it
+    todo = job.reconcile(pods, after=1, contention=OTHERS_WAIT, observed_since=rfc3339(job.now))
+    # then
+    assert len(todo.deletes) == 3
+    assert "worker-2 had none for 100 s" in job.message("PodsReady")
+
+
+def test_the_timeout_does_not_count_before_the_replica_without_a_node_was_created() -> None:
+    job = Lifecycle(scheduling={"timeoutSeconds": 100})
+    job.reconcile()
+    late = replace(unscheduled("worker-1"), created_at=rfc3339(job.now + timedelta(seconds=500)))
+    todo = job.reconcile([scheduled("worker-0"), late], after=510, contention=OTHERS_WAIT)
+    assert todo.deletes == ()
+
+
+@pytest.mark.parametrize("system", [GangSystem.NATIVE, GangSystem.VOLCANO, GangSystem.COSCHEDULING])
+def test_with_a_gang_scheduler_nothing_is_released(system: GangSystem) -> None:
+    job = Lifecycle(scheduling={"gang": system, "timeoutSeconds": 100})
+    served = frozenset({system})
+    job.reconcile(served_systems=served)
+    todo = job.reconcile(PARTIAL, after=100_000, contention=OTHERS_WAIT, served_systems=served)
+    assert (todo.deletes, todo.requeue_after_seconds) == ((), None)
 
 
 def test_the_oldest_job_that_waits_keeps_its_nodes_for_twice_the_timeout() -> None:
@@ -139,6 +188,14 @@ def test_thirty_gangs_of_three_finish_on_twelve_nodes_in_any_order_of_scheduling
     contest = Contest(jobs=30, replicas=3, nodes=12)
     contest.run(seconds=20_000)
     assert contest.finished == 30
+
+
+@pytest.mark.parametrize("gang", [False, True], ids=["None", "Native"])
+def test_ten_gangs_of_two_on_two_nodes_finish_and_none_is_thrown_out_when_it_gets_its_nodes(gang: bool) -> None:
+    contest = Contest(jobs=10, replicas=2, nodes=2, gang=gang)
+    contest.run(seconds=20_000)
+    assert (contest.finished, contest.wrong_releases) == (10, 0)
+    assert not (gang and contest.releases)
 
 
 def test_without_the_release_of_nodes_thirty_gangs_of_three_wait_for_ever() -> None:

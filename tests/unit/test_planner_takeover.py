@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.factories import NOW, Lifecycle, created, report
+from support.factories import EVALUATED, NOW, Lifecycle, created, report
 from support.statuses import status_of
 
 from tfdist.contract import Phase
@@ -66,11 +66,36 @@ def test_a_gang_that_has_reported_is_not_stalled_because_a_new_controller_cannot
     assert len(job.reconcile(BOTH, after=900, observed_since=takeover).probes) == 2
 
 
+def test_a_gang_that_began_to_report_while_no_controller_led_is_not_stalled_before_the_next_one_has_polled() -> None:
+    # given a gang without a report, whose deadline passes while no controller leads
+    job = Lifecycle(BOTH, **FIXED)
+    takeover = later(7200)
+    # when the next one leads
+    todo = job.reconcile(BOTH, after=7200, observed_since=takeover)
+    # then
+    assert not todo.probes
+    assert todo.requeue_after_seconds == pytest.approx(60)
+    assert len(job.reconcile(BOTH, after=60, observed_since=takeover).probes) == 2
+
+
 def test_a_restart_of_the_gang_clears_its_progress() -> None:
     job = trained(**FIXED)
     assert job.status["gangs"]["training"]["progress"]["changedAt"] == later(120)
     job.reconcile("worker-0:R worker-1:F")
     assert "progress" not in job.status["gangs"]["training"]
+
+
+def test_that_all_replicas_have_run_is_written_at_once() -> None:
+    # given an evaluation after training
+    job = Lifecycle(BOTH, **EVALUATED)
+    job.reconcile("worker-0:S worker-1:S")
+    job.reconcile("worker-0:S worker-1:S evaluation-0:P evaluation-1:P")
+    # when all of its replicas run within the time in which counters are not written
+    pods = "worker-0:S worker-1:S evaluation-0:R evaluation-1:R"
+    assert job.reconcile(pods, throttled_seconds=9.0).status is not None
+    # then the next controller knows that a replica without a pod has run
+    job.reconcile("worker-0:S worker-1:S evaluation-0:R")
+    assert job.status["gangs"]["evaluation"]["attempt"] == 1
 
 
 def test_without_a_deadline_nothing_is_stored() -> None:

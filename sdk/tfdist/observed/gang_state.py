@@ -48,6 +48,15 @@ class GangState:
         return all(m.name in self.record.completed for m in counted)
 
     @property
+    def countable_members(self) -> int:
+        """How many members a gang scheduler can count: while one waits for a node, only those that have not completed.
+
+        A scheduler forgets pods that have ended.
+        """
+        waits = bool(self.missing) or any(p.state is PodState.PENDING and not p.node for p in self.pods)
+        return len(self.gang.members) - (len(self.record.completed) if waits else 0)
+
+    @property
     def all_started(self) -> bool:
         """Whether every member runs or has ended."""
         return not self.missing and all(p.state is not PodState.PENDING for p in self.pods)

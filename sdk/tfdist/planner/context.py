@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import Final
 
 from tfdist.api.gang_status import GangStatus
 from tfdist.api.status import ReplicaFailure
@@ -24,6 +25,9 @@ from tfdist.render.template import starts_trainer
 from tfdist.status.phase import is_suspended_or_suspending
 from tfdist.termination import termination_message
 from tfdist.timestamps import parse_time
+
+MINIMUM_OBSERVATION_SECONDS: Final = 60.0
+"""How long a controller observes a job before a deadline fails it that passed while no controller led."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +194,17 @@ class PlanContext:
     def seconds_since(self, moment: str) -> float:
         """Return the seconds since `moment` (RFC 3339)."""
         return (self.now - parse_time(moment)).total_seconds()
+
+    def remaining_seconds(self, limit: float, since: str) -> float:
+        """Return the seconds until a deadline, `limit` seconds after `since` (RFC 3339; "" for now).
+
+        Time without a controller counts, except that a job is observed for up to `MINIMUM_OBSERVATION_SECONDS` before
+        it fails: until then its pods may not exist, and nodes may not have reported why one does not start.
+        """
+        remaining, observed = limit - (self.seconds_since(since) if since else 0.0), self.view.runtime.observed_since
+        if not observed:
+            return remaining
+        return max(remaining, min(limit, MINIMUM_OBSERVATION_SECONDS) - self.seconds_since(observed))
 
     def last_root_cause(self, gang: Gang) -> ReplicaFailure | None:
         """Return the newest failure that ended an attempt of `gang`."""

@@ -142,7 +142,7 @@ def _check_deadline(context: PlanContext, builder: PlanBuilder, waiting: Sequenc
     )
     active_since = context.view.status.active_since
     start = max(running.last_transition_time, active_since) if running and active_since else ""
-    remaining = limit - context.seconds_since(start) if start else float(limit)
+    remaining = context.remaining_seconds(limit, start)
     if remaining > 0:
         builder.requeue_after(remaining)
         return None

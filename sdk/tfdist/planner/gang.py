@@ -35,7 +35,10 @@ from tfdist.planner.unexplained_pod import (
     kubelet_problem,
     kubelet_text,
     seconds_until_unexplained,
+    seconds_until_untried,
     unexplained_pod,
+    untried_pod,
+    untried_text,
 )
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import GangName
@@ -47,7 +50,7 @@ _RETRY_SECONDS: Final = 10.0
 _SLOW_SECONDS: Final = 30.0
 """After this time the status names a replica that has not started."""
 _IMAGE_DEADLINE_SECONDS: Final = 300
-"""Start deadline of a replica whose image or configuration has an error, if the job sets no deadline."""
+"""Deadline of a replica whose image or configuration has an error, from when it got its node, if the job has none."""
 
 
 def plan_gang(context: PlanContext, state: GangState) -> GangDecision:
@@ -107,11 +110,16 @@ def _create_pods(context: PlanContext, state: GangState) -> GangDecision:
     wait = -context.seconds_since(state.record.retry_after) if state.record.retry_after else 0.0
     if wait > 0 and not has_drained(context, state):
         return GangDecision(state, requeue_after_seconds=wait)
-    text = f"a replica of the {state.gang.name} cannot be created: {context.view.runtime.create_error}"
-    decision = _await_replicas(
-        context, state, Failure(ConditionReason.FAILED_CREATE, text) if context.view.runtime.create_error else None
-    )
+    decision = _await_replicas(context, state, _creation_problem(context, state))
     return replace(pod_rejection.with_rejection(context, state, decision), create=state.missing)
+
+
+def _creation_problem(context: PlanContext, state: GangState) -> Failure | None:
+    """Return why a missing pod cannot be created, else why a pod that exists cannot start; None if neither is known."""
+    if error := context.view.runtime.create_error:
+        text = f"a replica of the {state.gang.name} cannot be created: {error}"
+        return Failure(ConditionReason.FAILED_CREATE, text)
+    return _problem(context, state.unstartable) if state.unstartable else None
 
 
 def _await_start(context: PlanContext, state: GangState) -> GangDecision:
@@ -120,7 +128,8 @@ def _await_start(context: PlanContext, state: GangState) -> GangDecision:
         return release_nodes(context, state) or _unstartable(context, state, state.unstartable)
     slow = unexplained_pod(context, state)
     decision = _await_replicas(context, state, kubelet_problem(context, slow))
-    requeue = min_delay([decision.requeue_after_seconds, seconds_until_unexplained(context, state)])
+    waits = (seconds_until_unexplained(context, state), seconds_until_untried(context, state))
+    requeue = min_delay([decision.requeue_after_seconds, *waits])
     return replace(decision, unexplained_pod=slow.name if slow else "", requeue_after_seconds=requeue)
 
 
@@ -140,12 +149,12 @@ def _await_replicas(context: PlanContext, state: GangState, problem: Failure | N
     slow = None if problem or state.gang.name is not GangName.TRAINING else _seconds_until_slow(context, state)
     decision = GangDecision(state, conditions=conditions, requeue_after_seconds=slow)
     limit, field = context.spec.run_policy.start_deadline_seconds, " (runPolicy.startDeadlineSeconds)"
+    start = _waiting_since(context, state)
     if limit is None and problem and problem.reason in {ConditionReason.IMAGE_ERROR, ConditionReason.CONFIG_ERROR}:
-        limit, field = _IMAGE_DEADLINE_SECONDS, ""
+        limit, field, start = _IMAGE_DEADLINE_SECONDS, "", _placed_since(state) or start
     if limit is None:
         return decision
-    start = _waiting_since(context, state)
-    remaining = limit - context.seconds_since(start) if start else float(limit)
+    remaining = context.remaining_seconds(limit, start)
     if remaining > 0:
         return replace(decision, requeue_after_seconds=min_delay([remaining, decision.requeue_after_seconds]))
     failure = problem or Failure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started_text(context, state))
@@ -163,6 +172,12 @@ def _waiting_since(context: PlanContext, state: GangState) -> str:
     if pending or newest:
         return min(pending or newest)
     return max(not_ready_since, state.record.retry_after, context.view.status.active_since or "")
+
+
+def _placed_since(state: GangState) -> str:
+    """Return since when (RFC 3339) a replica that has not started has its node; "" if none has one."""
+    placed = (p.scheduled_at or p.created_at for p in state.pods if p.state is PodState.PENDING and p.node)
+    return min(filter(None, placed), default="")
 
 
 def _problem(context: PlanContext, pod: PodSummary) -> Failure:
@@ -260,13 +275,15 @@ def _not_started_text(context: PlanContext, state: GangState) -> str:
     pending = [p for p in state.pods if p.state is PodState.PENDING]
     if not pending:
         return f"{', '.join(m.name for m in state.missing[-1:])} of the {state.gang.name} has no pod"
-    pod = next((p for p in pending if kubelet_text(context, p)), pending[-1])
+    untried = untried_pod(context, state)
+    pod = next((p for p in pending if kubelet_text(context, p)), untried or pending[-1])
     node = f", node {pod.node}" if pod.node else ""
     reason = ": ".join(filter(None, (pod.reason, pod.message or kubelet_text(context, pod))))
     if not reason:
         reason = (
             f"the kubelet of node {pod.node} has not reported it" if pod.node else "no node has been assigned to it"
         )
+        reason = untried_text(context, state) if untried == pod else reason
     return f"{pod.replica} (pod {pod.name}{node}) has not started: {reason}"
 
 

@@ -91,6 +91,7 @@ def pod_groups(
             state.record.system,
             state.record.last_full_restart,
             context.installation,
+            countable_members=state.countable_members,
         )
         for state in running_states
         if state.record.system in served

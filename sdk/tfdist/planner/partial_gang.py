@@ -1,10 +1,11 @@
 """A gang of which only some replicas have a node releases these nodes after a while, if other jobs wait for nodes.
 
 Without a gang scheduler several jobs can each hold a part of the nodes that they need, and wait for one another for
-ever. The oldest of the jobs that wait keeps its nodes for twice as long as the others, so that it gets those that they
-release; then it releases its own, because it may need more nodes than there are. The next start is delayed by a time
-that differs from job to job and doubles with each release, so that jobs do not collide again, and a job that never fits
-leaves the nodes to the others for most of the time. Kueue's `waitForPodsReady` does the same for admitted workloads.
+ever. With one, nothing is released: all or none is its work. The oldest of the jobs that wait keeps its nodes for twice
+as long as the others, so that it gets those that they release; then it releases its own, because it may need more nodes
+than there are. The next start is delayed by a time that differs from job to job and doubles with each release, so that
+jobs do not collide again, and a job that never fits leaves the nodes to the others for most of the time. Kueue's
+`waitForPodsReady` does the same for admitted workloads.
 """
 
 import zlib
@@ -12,6 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from tfdist.api.gang_system import GangSystem
 from tfdist.messages import count
 from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.planner.context import PlanContext
@@ -63,13 +65,23 @@ def release_with(state: GangState, training: GangState) -> GangState:
 
 def _remaining_seconds(context: PlanContext, state: GangState) -> float | None:
     """Return how many seconds a partly scheduled gang keeps its nodes; None if enough replicas, or none, have one."""
-    waiting_since = [pod.created_at for pod in state.unschedulable if pod.created_at]
-    scheduled = sum(1 for pod in state.pods if pod.node)
-    required = start_minimum(context.job, state.gang)
-    if state.record.has_run or not waiting_since or not 0 < scheduled < required:
+    scheduled, required = sum(1 for pod in state.pods if pod.node), start_minimum(context.job, state.gang)
+    if state.record.has_run or state.record.system is not GangSystem.NONE or not 0 < scheduled < required:
         return None
+    since = _partial_since(state)
     limit = _timeout_seconds(context) * (2 if context.view.contention.is_oldest else 1)
-    return limit - context.seconds_since(min(waiting_since))
+    return limit - context.seconds_since(since) if since else None
+
+
+def _partial_since(state: GangState) -> str:
+    """Return since when (RFC 3339) a gang holds nodes while a replica has none; "" if none waits for a node.
+
+    A gang that gets its nodes at last is scheduled in part only between two watch events, however long it has waited.
+    The times are the API server's, so the next controller counts on.
+    """
+    waiting = [pod.created_at for pod in state.unschedulable if pod.created_at]
+    held = [pod.scheduled_at or pod.created_at for pod in state.pods if pod.node]
+    return max(min(waiting), min(held)) if waiting and held else ""
 
 
 def _timeout_seconds(context: PlanContext) -> int:
@@ -85,7 +97,8 @@ def _delay_seconds(context: PlanContext, state: GangState) -> float:
 
 def _text(context: PlanContext, state: GangState, retry_after: str) -> str:
     scheduled, pod = sum(1 for pod in state.pods if pod.node), state.unschedulable[0]
-    seconds, others = round(context.seconds_since(pod.created_at)), count(context.view.contention.others, "other job")
+    seconds = round(context.seconds_since(_partial_since(state)))
+    others = count(context.view.contention.others, "other job")
     return (
         f"{state.gang.name} released the nodes of {count(scheduled, 'replica')}, because {pod.replica} had none for "
         f"{seconds} s (scheduling.timeoutSeconds: {_timeout_seconds(context)}) and {others} wait for nodes: "

@@ -62,7 +62,8 @@ def check_progress(context: PlanContext, state: GangState) -> Progressing | Stal
 def _check_first_report(context: PlanContext, state: GangState) -> Progressing | Stalled:
     """Return whether a gang that must report has begun to report: the trainer does so within minutes.
 
-    The time counts from the creation and readiness of the pods in the API server, so a controller restart keeps it.
+    The time counts from the creation and readiness of the pods in the API server, so a controller restart keeps it, but
+    the next controller has no report yet, and polls for a while before it concludes anything.
     """
     setting = context.spec.run_policy.progress_deadline_seconds
     pods_ready = find_condition(context.view.status, ConditionType.PODS_READY)
@@ -72,8 +73,9 @@ def _check_first_report(context: PlanContext, state: GangState) -> Progressing |
         return Progressing(progressing=False)
     start = max(pods_ready.last_transition_time, *(p.created_at for p in state.pods))
     idle, limit = context.seconds_since(start), LAUNCHED_FACTOR * max(float(setting), SLOW_PHASE_SECONDS)
-    if idle < limit:
-        return Progressing(progressing=False, requeue_after_seconds=limit - idle)
+    remaining = context.remaining_seconds(limit, start)
+    if remaining > 0:
+        return Progressing(progressing=False, requeue_after_seconds=remaining)
     return _probe_stall(context, state, f"attempt {state.attempt} without a report since {start}", idle)
 
 

@@ -2,6 +2,9 @@
 
 A volume whose ConfigMap or Secret does not exist keeps a pod in `ContainerCreating`: only the kubelet's event has the
 reason. The controller reads the events of one such pod, not before it has waited, and at most once a minute.
+
+A pod without a node and without the condition `PodScheduled` has not been tried by any scheduler: its PodGroup lacks
+members, or no scheduler has the name that it asks for.
 """
 
 import re
@@ -12,10 +15,14 @@ from tfdist.observed.pod import PodState, PodSummary
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure
 from tfdist.reasons import ConditionReason
+from tfdist.render import names
+from tfdist.render.owned_kinds import POD_GROUPS
 
 UNEXPLAINED_SECONDS: Final = 30.0
 """How long a pod may be in `ContainerCreating` before its events are read: volumes are attached in this time."""
 REREAD_SECONDS: Final = 60.0
+UNTRIED_SECONDS: Final = 60.0
+"""How long a pod may wait for the first attempt to place it before the status reports it."""
 _UNEXPLAINED: Final = frozenset({"ContainerCreating", "PodInitializing"})
 _MISSING: Final = re.compile(r'(?:configmap|secret) "[^"]*" not found|references non-existent (?:config|secret) key')
 
@@ -55,4 +62,35 @@ def _waits(pod: PodSummary) -> bool:
 
 
 def _age(context: PlanContext, pod: PodSummary) -> float:
-    return context.seconds_since(pod.created_at)
+    """Return for how many seconds a pod has had its node: until then the scheduler reports why it waits."""
+    return context.seconds_since(pod.scheduled_at or pod.created_at)
+
+
+def untried_pod(context: PlanContext, state: GangState) -> PodSummary | None:
+    """Return the first pod that no scheduler has tried to place within `UNTRIED_SECONDS`; None without one."""
+    untried = (p for p in state.pods if _is_untried(p))
+    return next((p for p in untried if context.seconds_since(p.created_at) >= UNTRIED_SECONDS), None)
+
+
+def seconds_until_untried(context: PlanContext, state: GangState) -> float | None:
+    """Return when to reconcile again for `untried_pod`; None if no pod waits so, or one is found already."""
+    ages = [context.seconds_since(p.created_at) for p in state.pods if _is_untried(p)]
+    remaining = UNTRIED_SECONDS - max(ages, default=UNTRIED_SECONDS)
+    return remaining if remaining > 0 else None
+
+
+def untried_text(context: PlanContext, state: GangState) -> str:
+    """Return why a pod of a gang may not have been tried, and which command shows more."""
+    kind = POD_GROUPS.get(state.record.system)
+    if kind is None:
+        return "no scheduler has tried to place it: none may run that has its schedulerName"
+    group = names.pod_group(context.job.metadata.name, state.gang.name, state.record.last_full_restart)
+    return (
+        f"no scheduler has tried to place it: its PodGroup {group} may lack members, see "
+        f"kubectl describe -n {context.job.metadata.namespace} {kind.resource} {group}"
+    )
+
+
+def _is_untried(pod: PodSummary) -> bool:
+    has_condition = bool(pod.node or pod.reason)
+    return pod.state is PodState.PENDING and not has_condition and bool(pod.created_at) and not pod.deleting

@@ -22,7 +22,15 @@ _REPLACED_ALONE: Final = frozenset({Strategy.PARAMETER_SERVER, Strategy.INDEPEND
 """Strategies of which a replica can be preempted without the others."""
 
 
-def pod_group(job: TFDistJob, gang: Gang, system: GangSystem, attempt: int, installation: Installation) -> Manifest:
+def pod_group(
+    job: TFDistJob,
+    gang: Gang,
+    system: GangSystem,
+    attempt: int,
+    installation: Installation,
+    *,
+    countable_members: int | None = None,
+) -> Manifest:
     """Return the PodGroup of a gang.
 
     Args:
@@ -31,11 +39,13 @@ def pod_group(job: TFDistJob, gang: Gang, system: GangSystem, attempt: int, inst
         system: the gang scheduler, one of `POD_GROUPS`.
         attempt: the attempt in which its replicas started together.
         installation: its pod defaults may have the priority.
+        countable_members: how many members the scheduler can count; None for all. It never waits for more.
     """
     kind = POD_GROUPS[system]
     made = {"apiVersion": kind.api_version, "kind": kind.kind}
     name = names.pod_group(job.metadata.name, gang.name, attempt)
-    spec = _specification(job, system, start_minimum(job, gang))
+    limit = len(gang.members) if countable_members is None else max(1, countable_members)
+    spec = _specification(job, system, min(start_minimum(job, gang), limit))
     if system is not GangSystem.COSCHEDULING and (priority := _priority_class(job, gang, installation)):
         spec["priorityClassName"] = priority
     return made | {"metadata": metadata(job, name), "spec": spec}

@@ -30,7 +30,7 @@ MAX_FAILURES: Final = 10
 
 _THROTTLED: Final = frozenset({"replicas", "progress", "evaluation", "summary"})
 """Fields that change often: a change of these alone is written at most every few seconds."""
-_THROTTLED_OF_GANG: Final = frozenset({"completed", "has_run", "pending_replacements", "progress"})
+_THROTTLED_OF_GANG: Final = frozenset({"completed", "pending_replacements", "progress"})
 
 _STOPPING: Final = frozenset({JobPhase.SUSPENDING, JobPhase.SUSPENDED, JobPhase.QUEUED})
 
@@ -151,8 +151,8 @@ def _attempt_counters(records: Mapping[str, GangStatus]) -> dict[str, Any]:
 def _unthrottled_fields(status: TFDistJobStatus) -> dict[str, Any]:
     """Return the fields of a status whose changes are written at once.
 
-    The success of one more replica is throttled: either the end of the job follows, or no action does. So is the start
-    of an evaluation gang: a reconcile before its write creates a deleted member again in the same attempt. The last
+    The success of one more replica is throttled: either the end of the job follows, or no action does. That
+    all have run is not: the next controller would take a replica that is lost for one that was never created. The last
     checkpoint of a job that is being suspended is written at once, and so are its successes: the pod that reports them
     is deleted soon after, and another process has no other source.
     """
