@@ -277,3 +277,15 @@ def test_many_jobs_of_one_directory_are_reported_only_when_another_one_comes_fir
         made["metadata"] |= {"resourceVersion": "2"}
         jobs.on_update(made | {"status": {"phase": "Starting"}})
     assert len(changed) <= 2 * 1000 + 2
+
+
+@pytest.mark.parametrize("size", [1, 40_000])
+def test_earlier_specifications_with_programs_of_the_installation_are_restored_by_a_new_leader(size: int) -> None:
+    """Given an image with other programs than the bundled ones; then the status of its jobs restores what pods run."""
+    spec = {"worker": {"replicas": 2}, "training": {"program": "our_program", "config": {"x": "x" * size}}}
+    made = manifest() | {"spec": spec | {"env": [{"name": "A", "value": "b"}]}}
+    made["metadata"] |= {"uid": UID, "generation": 2, "resourceVersion": "6"}
+    status = {"gangs": {"training": {"attempt": 0, "generation": 1}}, "specifications": {"1": json.dumps(spec)}}
+    jobs = JobCache(check_programs=False)
+    jobs.on_update(made | {"status": status})
+    assert [*jobs.read(jobs.all()[0]).older] == [1]
