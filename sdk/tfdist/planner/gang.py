@@ -41,6 +41,7 @@ from tfdist.reasons import ConditionReason
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import PROBLEMS, training_succeeded
+from tfdist.timestamps import rfc3339
 
 _RETRY_SECONDS: Final = 10.0
 """When a job whose scheduler is missing is reconciled again."""
@@ -96,7 +97,9 @@ def _create_pods(context: PlanContext, state: GangState) -> GangDecision:
     """Create missing pods after the back-off, once the checkpoint directory is free and the scheduler is installed."""
     if used := directory_in_use(context):  # the job is reconciled when that changes
         return _await_replicas(context, state, used)
-    if missing := missing_scheduler(context, state):
+    missing = missing_scheduler(context, state)
+    state = _after_unknown_scheduler(context, state, missing)
+    if missing:
         decision = _await_replicas(context, state, missing)
         return replace(decision, requeue_after_seconds=min_delay([decision.requeue_after_seconds, _RETRY_SECONDS]))
     if context.revision is None:
@@ -112,6 +115,17 @@ def _create_pods(context: PlanContext, state: GangState) -> GangDecision:
         context, state, Failure(ConditionReason.FAILED_CREATE, text) if context.view.runtime.create_error else None
     )
     return replace(pod_rejection.with_rejection(context, state, decision), create=state.missing)
+
+
+def _after_unknown_scheduler(context: PlanContext, state: GangState, missing: Failure | None) -> GangState:
+    """Return the state of a gang; its start deadline begins when it is known again whether its scheduler is there."""
+    unknown, pods_ready = (
+        ConditionReason.GANG_SCHEDULER_UNKNOWN,
+        find_condition(context.view.status, ConditionType.PODS_READY),
+    )
+    if pods_ready is None or pods_ready.reason != unknown or (missing and missing.reason is unknown):
+        return state
+    return replace(state, record=state.record.changed(retry_after=max(state.record.retry_after, rfc3339(context.now))))
 
 
 def _await_start(context: PlanContext, state: GangState) -> GangDecision:
@@ -142,8 +156,8 @@ def _await_replicas(context: PlanContext, state: GangState, problem: Failure | N
     limit, field = context.spec.run_policy.start_deadline_seconds, " (runPolicy.startDeadlineSeconds)"
     if limit is None and problem and problem.reason in {ConditionReason.IMAGE_ERROR, ConditionReason.CONFIG_ERROR}:
         limit, field = _IMAGE_DEADLINE_SECONDS, ""
-    if limit is None:
-        return decision
+    if limit is None or (problem and problem.reason is ConditionReason.GANG_SCHEDULER_UNKNOWN):
+        return decision  # its user cannot do anything
     start = _waiting_since(context, state)
     remaining = limit - context.seconds_since(start) if start else float(limit)
     if remaining > 0:
