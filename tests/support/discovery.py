@@ -1,4 +1,4 @@
-"""An API server that answers discovery as a test says, before an `OptionalApi`."""
+"""An API server whose answers to discovery a test chooses, before an `OptionalApi`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -161,7 +161,7 @@ async def test_a_new_job_waits_for_an_admission_unless_kueue_is_known_to_be_abse
 
 
 @EVERY_REQUEST
-async def test_the_message_of_a_job_that_waits_in_a_gap_says_that_the_api_cannot_be_read_and_where_the_cause_is(
+async def test_the_message_of_a_job_that_waits_in_a_gap_names_the_api_that_cannot_be_read_and_where_the_cause_is(
     request_: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = Job(request_)
