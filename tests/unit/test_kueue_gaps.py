@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.discovery import ABSENT, FORBIDDEN, SILENT, Answer, Discovery
-from support.factories import created, deleted, manifest
+from support.factories import created, deleted, event_reasons, manifest, pod
 from support.simulated_kueue import BOTH, Story
 
 from tfdist.api.gang_system import Availability, GangSystem
@@ -158,6 +158,19 @@ async def test_a_new_job_waits_for_an_admission_unless_kueue_is_known_to_be_abse
     job.reconcile()
     job.story.kueue.admit()
     assert created(job.reconcile()) == ["worker-0", "worker-1"]
+
+
+async def test_an_eviction_that_has_begun_goes_on_in_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    # given
+    job = Job(BY_QUEUE).admitted()
+    job.story.kueue.evict()
+    job.reconcile(BOTH)
+    # when the controller has not deleted the second pod yet
+    await job.meet(GAPS["404 on discovery after it was served"], monkeypatch)
+    todo = job.reconcile([pod("worker-0", deleting=True), pod("worker-1")])
+    # then
+    assert (deleted(todo), event_reasons(todo)) == (["worker-1"], [])
+    assert job.status["phase"] == "Suspending"
 
 
 @EVERY_REQUEST

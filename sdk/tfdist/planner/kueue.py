@@ -24,6 +24,7 @@ from tfdist.render.metadata import Manifest
 from tfdist.render.pod_placement import PodPlacement
 from tfdist.render.workload import GROUP, PLURAL, pod_set_of, queue_name, workload
 from tfdist.status.conditions import is_true
+from tfdist.status.phase import is_suspended_or_suspending
 from tfdist.timestamps import rfc3339
 
 _NOT_INSTALLED: Final = (
@@ -98,7 +99,9 @@ def kueue_status(view: JobView, job: TFDistJob) -> SchedulingStatus | None:
 
 
 def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | None:
-    """Return why a job may not run; None if it may. Without Kueue, running pods continue and none is created.
+    """Return why a job may not run; None if it may.
+
+    Without Kueue, running pods continue unless the job is stopping already, and none is created.
 
     Args:
         view: the observed state.
@@ -108,7 +111,8 @@ def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | 
     if not uses_kueue(view, job):
         return None
     if view.kueue is None:
-        return None if _uses_resources(view) else QueueWait(missing_reason(view, job))
+        goes_on = _uses_resources(view) and not is_suspended_or_suspending(view.status)
+        return None if goes_on else QueueWait(missing_reason(view, job))
     waits = _admission_wait(view, view.kueue.workload)
     if waits is None and outdated and all(p.ended or p.deleting for p in view.pods):
         waits = QueueWait("its replicas have changed, and wait for another admission")
