@@ -1,11 +1,11 @@
 """The caches of one replica, the watches that feed them, and their comparison with the API server."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from tfdist.api.gang_system import GangSystem
+from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist.render import names
 from tfdist.render.owned_kinds import OWNED_KINDS
@@ -92,9 +92,10 @@ class Caches:
         """Return a watched resource in each namespace of the controller, or in all."""
         return [Watched.of(group_version, plural, namespace, selector) for namespace in self.namespaces]
 
-    def served_systems(self) -> frozenset[GangSystem]:
-        """Return the gang schedulers whose kinds the API server serves."""
-        return frozenset(system for system, api in self._pod_groups.items() if api.served)
+    def systems(self) -> Mapping[GangSystem, Availability]:
+        """Return whether the API server serves the kinds of each gang scheduler."""
+        apis = self._pod_groups | {GangSystem.KUEUE: self.kueue.api}
+        return {system: api.availability for system, api in apis.items()}
 
     def _optional(self, client: Client, cache: OwnedObjectCache) -> OptionalApi:
         def informers(_version: str) -> list[Informer]:

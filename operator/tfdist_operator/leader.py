@@ -43,7 +43,7 @@ def start_leader_tasks(
         jobs=caches.jobs,
         pods=caches.pods,
         owned=caches.owned,
-        served_systems=caches.served_systems,
+        systems=caches.systems,
         kueue=caches.kueue,
         queue=caches.queue,
         resources=resources,

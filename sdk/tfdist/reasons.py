@@ -65,6 +65,12 @@ class ConditionReason(Reason):
         "the cluster lacks the gang scheduler of `scheduling.gang`, or that of `scheduling.queue`; the job starts when "
         "it is there. `Failed` after `startDeadlineSeconds`",
     )
+    GANG_SCHEDULER_UNKNOWN = (
+        "GangSchedulerUnknown",
+        "`PodsReady=False`",
+        "the API of the gang scheduler cannot be read, so that it is not known whether the cluster has it; no pod is "
+        "created until it can, and `startDeadlineSeconds` does not run",
+    )
     PODS_READY_TIMEOUT = (
         "PodsReadyTimeout",
         "`PodsReady=False`",

@@ -27,6 +27,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "FailurePolicy": "none: a rule of the job's failurePolicy fails it for this error",
     "GangSchedulerMissing": "install the gang scheduler or the queue system in the message, or change "
     "scheduling.gang or scheduling.queue",
+    "GangSchedulerUnknown": "none if it ends within minutes; otherwise see why in the log of the controller, which may "
+    "lack the right to list the objects in the message",
     "ImageError": "correct the name or tag of the image, imagePullSecrets, or the access to the registry",
     "InvalidSpec": "correct the fields in the message and apply the job again",
     "InvalidUpdate": "correct the fields in the message and apply the job again; until then its last valid "

@@ -214,8 +214,8 @@ def test_c91_a_gang_larger_than_the_job_is_left_out(cluster: ConformanceCluster)
     job.await_phase("Succeeded")
 
 
-def test_c91_a_job_with_a_queue_runs_without_it(cluster: ConformanceCluster) -> None:
-    """Queues are planned; the conversion leaves them out with a note, and the job starts at once."""
+def test_c91_a_job_with_the_label_of_a_queue_runs_without_kueue(cluster: ConformanceCluster) -> None:
+    """The label belongs to Kueue: without it, it has no effect on jobs of any kind."""
     job = cluster.submit(types(worker=1), labels={"kueue.x-k8s.io/queue-name": "team"})
     job.await_attempt(0)
 

@@ -25,7 +25,7 @@ OTHER = st.one_of(
     EDIT,
     st.tuples(st.just("restart"), st.integers(0, 1), st.none()),
     st.tuples(st.just("report"), st.integers(0, 3), st.sampled_from((0, 1, 1))),
-    st.tuples(st.just("pod groups"), st.integers(0, 2), st.none()),
+    st.tuples(st.just("pod groups"), st.integers(0, 3), st.none()),
     st.tuples(st.just("queue"), st.sampled_from((0, 1, 1, 2, 3)), st.none()),
     st.tuples(st.just("time"), st.sampled_from((1, 15, 120, 700, 4000, 30000)), st.none()),
 )
@@ -71,7 +71,8 @@ def _go_on_around(cluster: Cluster, happening: Happening) -> None:
         case ("drift", which, deletes):
             cluster.owned.tamper(which, delete=bool(deletes))
         case ("pod groups", served, _):
-            cluster.served_systems = SYSTEMS[served]
+            cluster.unknown = served == len(SYSTEMS)
+            cluster.served_systems = frozenset() if cluster.unknown else SYSTEMS[served]
         case ("report", which, is_hostile):
             cluster.hostile = which if is_hostile else None
         case ("queue", which, _) if cluster.kueue:
@@ -116,7 +117,7 @@ def survives_lost_wake_ups(kind: str, history: list[Happening]) -> None:
     cluster = Cluster(kind)
     for happening in history:
         go_on(cluster, happening)
-    cluster.served_systems = SYSTEMS[2]
+    cluster.served_systems, cluster.unknown = SYSTEMS[2], False
     cluster.edit(cluster.true.edition.edit, valid=True)
     cluster.user(suspend=False, workers=cluster.true.edition.workers or 1)
     for _ in range(60):

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from support.factories import INSTALLATION, NOW, UID, manifest
 from support.fake_api import FakeApi, Json, Rejection, served
-from tfdist.api.gang_system import GangSystem
+from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.render.owned_kinds import OWNED_KINDS, OwnedKind
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.kueue import Kueue
@@ -39,7 +39,7 @@ class Bench:
         self._client = client
         self._resources = ResourceClient(client, "test")
         self._diagnosis = diagnosis
-        self.served_systems: frozenset[GangSystem] = frozenset()
+        self.systems: dict[GangSystem, Availability] = {}
         self.now = NOW
         self.clock = 1000.0
         self.start()
@@ -59,7 +59,7 @@ class Bench:
             jobs=self.jobs,
             pods=self.pods,
             owned=self.owned,
-            served_systems=lambda: self.served_systems,
+            systems=lambda: self.systems,
             kueue=self.kueue,
             queue=self.queue,
             resources=self._resources,

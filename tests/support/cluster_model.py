@@ -19,13 +19,14 @@ from support.model_jobs import JOBS, Edition, Job, parsed
 from support.owned_model import OwnedModel
 from support.simulated_kueue import SimulatedKueue, StaleError
 from support.statuses import is_finished
-from tfdist.api.gang_system import GangSystem
+from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.api.v1 import TFDistJob
 from tfdist.observed.kueue import KueueView
 from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.planner import Plan, plan
 from tfdist.planner.plan import WorkloadChange
 from tfdist.render.names import CHECKPOINT_ANNOTATION
+from tfdist.render.owned_kinds import POD_GROUPS
 from tfdist.timestamps import rfc3339
 from tfdist.validation.structure import MAX_SPEC_BYTES
 from tfdist_operator.cache.specifications import SpecificationReader, partial
@@ -53,6 +54,7 @@ class Cluster:
         self.owned = OwnedModel(self.requests)
         self.events: list[str] = []
         self.served_systems: frozenset[GangSystem] = frozenset({GangSystem.NATIVE})
+        self.unknown = False  # whether it is not known which gang schedulers are served
         self.kueue = SimulatedKueue() if "Kueue" in kind else None
         self.hostile: int | None = None  # the hostile report that the leader gives
         self.dirty = True
@@ -88,6 +90,13 @@ class Cluster:
     def _true_kueue(self) -> KueueView | None:
         return self.kueue.view() if self.kueue and self.kueue.served else None
 
+    def _systems(self) -> Mapping[GangSystem, Availability]:
+        """Return what is known of the gang schedulers; for a job that may leave its queue, Kueue is never absent."""
+        pod_groups = POD_GROUPS.keys() if self.unknown else self.served_systems
+        known = Availability.UNKNOWN if self.unknown else Availability.SERVED
+        kueue = Availability.UNKNOWN if "in a queue of Kueue" in self.kind else Availability.ABSENT
+        return {GangSystem.KUEUE: kueue} | dict.fromkeys(pod_groups, known)
+
     def _see_job(self) -> None:
         """Let the controller see the job; it remembers the specifications before, if it has seen them."""
         job, _, _ = parsed(self.kind, self.seen.edition)
@@ -116,7 +125,7 @@ class Cluster:
             partial=partial(self._raw(), problems) if problems else None,
             restarted_at=job.restarted_at,
             failure_seen_at=self.failure_seen_at,
-            served_systems=self.served_systems,
+            systems=self._systems(),
             kueue=self.seen_kueue,
         )
         todo = plan(view, self.now, INSTALLATION)

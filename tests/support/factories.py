@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from support.statuses import status_of
+from tfdist.api.gang_system import Availability
 from tfdist.contract import Phase, Restarts, Role
 from tfdist.contract_reports import GangReport, MemberReport, ProgressReport, RoundFailure
 from tfdist.observed.job_view import JobView, RuntimeState, StoredJob, TimestampedReport
@@ -108,7 +109,12 @@ def view(pods: str | list[PodSummary] = "", status: Mapping[str, Any] | None = N
 
 
 def view_of(**values: Any) -> JobView:
-    """Return a view from values of its fields, and of those of the stored job and the runtime state."""
+    """Return a view from values of its fields, and of those of the stored job and the runtime state.
+
+    `served_systems` are gang schedulers that are served; all others are absent.
+    """
+    if "served_systems" in values:
+        values["systems"] = dict.fromkeys(values.pop("served_systems"), Availability.SERVED)
     if isinstance(status := values.get("status"), Mapping):
         values["status"] = status_of(status)
 

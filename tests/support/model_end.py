@@ -5,7 +5,7 @@ from datetime import timedelta
 from support.cluster_model import Cluster
 from support.simulated_kueue import ADMITS
 from support.statuses import is_finished
-from tfdist.api.gang_system import GangSystem
+from tfdist.render.owned_kinds import POD_GROUPS
 
 
 def resync(cluster: Cluster) -> bool:
@@ -33,7 +33,7 @@ def admit(cluster: Cluster) -> bool:
 
 def finish(cluster: Cluster) -> None:
     """Let all pods start and succeed from now on; the controller reconciles after changes and timers."""
-    cluster.served_systems = frozenset(GangSystem)
+    cluster.served_systems, cluster.unknown = frozenset(POD_GROUPS), False
     cluster.edit(cluster.true.edition.edit, valid=True)
     cluster.user(suspend=False, workers=cluster.true.edition.workers or 1)
     for _ in range(400):

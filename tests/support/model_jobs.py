@@ -53,6 +53,13 @@ JOBS: dict[str, dict[str, Any]] = {
         "evaluation": {"mode": "Both"},
         "checkpoint": CHECKPOINT,
     },
+    "parameter servers in a queue of Kueue": {
+        "strategy": "ParameterServer",
+        "chief": {},
+        "ps": {"replicas": 1},
+        "scheduling": {"queue": "team-a"},
+        **_PROGRAM,
+    },
     "parameter servers under scheduler-plugins": {
         "strategy": "ParameterServer",
         "chief": {},

@@ -12,7 +12,7 @@ from typing import Any
 
 from support.factories import INSTALLATION, NOW, manifest
 from support.statuses import is_finished, status_of
-from tfdist.api.gang_system import GangSystem
+from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.api.v1 import TFDistJob
 from tfdist.observed.job_view import Contention, JobView, RuntimeState, StoredJob
 from tfdist.observed.pod import PodState, PodSummary, summarize
@@ -50,9 +50,8 @@ class _Job:
         """Carry out the plan of the job; a deleted pod is gone at once."""
         job, pods = self.job, tuple(self.pods.values())
         stored = StoredJob(job, (), 1, template=fingerprint(job))
-        view = JobView(
-            stored, status_of(self.status), RuntimeState(), pods, served_systems=self.served, contention=contention
-        )
+        systems = dict.fromkeys(self.served, Availability.SERVED)
+        view = JobView(stored, status_of(self.status), RuntimeState(), pods, systems=systems, contention=contention)
         todo = plan(view, now, INSTALLATION)
         self.status = todo.status or self.status
         if any(event.reason == EventReason.PODS_READY_TIMEOUT for event in todo.events):

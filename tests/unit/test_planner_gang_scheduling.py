@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.factories import CHECKPOINT, EVALUATED, Lifecycle, condition, created, manifest, pod
 
-from tfdist.api.gang_system import GangSystem
+from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.desired.objects import objects
 from tfdist.planner import Plan
 from tfdist.render.fingerprint import fingerprint
@@ -14,6 +14,7 @@ from tfdist.validation import parse
 
 BOTH = "worker-0:R worker-1:R"
 SERVED: dict[str, Any] = {"served_systems": frozenset({GangSystem.NATIVE})}
+UNKNOWN: dict[str, Any] = {"systems": dict.fromkeys(POD_GROUPS, Availability.UNKNOWN)}
 PS = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}, "command": ["run"]}
 
 
@@ -233,3 +234,89 @@ def test_the_pod_group_of_a_finished_job_is_removed_once_its_last_pod_has_ended(
     todo = job.reconcile("worker-0:S worker-1:S", after=60, **SERVED)
     # then
     assert "fashion-training" in removed(todo)
+
+
+@pytest.mark.parametrize("gang", ["Auto", "Native"])
+def test_a_gang_waits_without_a_deadline_until_it_is_known_whether_its_pod_groups_are_served(gang: str) -> None:
+    # given
+    job = Lifecycle(scheduling={"gang": gang}, runPolicy={"startDeadlineSeconds": 60})
+    # when it is unknown for an hour
+    assert [created(job.reconcile(after=after, **UNKNOWN)) for after in (0, 3600)] == [[], []]
+    # then
+    assert job.condition_status("PodsReady") == ("False", "GangSchedulerUnknown")
+    assert "whether the API server serves podgroups.scheduling.k8s.io; the gang waits" in job.message("PodsReady")
+    assert job.status["summary"]["message"] == job.message("PodsReady")
+    assert job.reconcile(**UNKNOWN).status is None, "it is written once"
+    # when they are served
+    todo = job.reconcile(**SERVED)
+    # then the deadline begins
+    assert (groups(todo), group_of_pods(todo)) == (["fashion-training"], {"fashion-training"})
+    assert job.status["phase"] == "Starting"
+    job.reconcile(after=61, **SERVED)
+    assert job.status["phase"] == "Failed"
+
+
+def test_the_deadline_of_a_gang_whose_scheduler_turns_out_to_be_missing_begins_when_that_is_known() -> None:
+    job = Lifecycle(scheduling={"gang": "Native"}, runPolicy={"startDeadlineSeconds": 60})
+    job.reconcile(**UNKNOWN)
+    job.reconcile(after=3600)
+    assert job.condition_status("PodsReady") == ("False", "GangSchedulerMissing")
+    job.reconcile(after=61)
+    assert job.condition_status("Failed") == ("True", "GangSchedulerMissing")
+
+
+def test_a_gang_starts_without_a_pod_group_once_they_are_known_to_be_absent() -> None:
+    # given
+    job = Lifecycle()
+    job.reconcile(**UNKNOWN)
+    # when
+    todo = job.reconcile()
+    # then
+    assert (groups(todo), group_of_pods(todo)) == ([], {None})
+    assert job.status["scheduling"] == {"system": "None"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"worker": {"replicas": 1}}, id="a single replica"),
+        pytest.param({"scheduling": {"gang": "None"}}, id="the job requests none"),
+        pytest.param({"template": {"spec": {"schedulerName": "mine"}}}, id="a scheduler without PodGroups"),
+    ],
+)
+def test_pods_without_a_pod_group_do_not_wait_to_know_whether_there_are_any(spec: dict[str, Any]) -> None:
+    assert created(Lifecycle(**spec).reconcile(**UNKNOWN))
+
+
+@pytest.mark.parametrize("gap", [UNKNOWN, {}], ids=["unknown", "absent"])
+def test_the_pod_group_of_a_gang_that_runs_is_not_removed_while_they_are_not_served(gap: dict[str, Any]) -> None:
+    job = Lifecycle()
+    job.reconcile(**SERVED)
+    todo = job.reconcile(BOTH, **gap)
+    assert (groups(todo), "fashion-training" in removed(todo)) == ([], False)
+
+
+def test_a_replica_that_is_replaced_in_a_gap_joins_the_pod_group_of_its_gang() -> None:
+    # given
+    job = Lifecycle(**PS)
+    job.reconcile(**SERVED)
+    job.reconcile("chief-0:R worker-0:R worker-1:R ps-0:R", **SERVED)
+    # when
+    job.reconcile([pod("chief-0"), pod("ps-0"), pod("worker-0"), pod("worker-1", "F")], **UNKNOWN)
+    todo = job.reconcile("chief-0:R ps-0:R worker-0:R", after=60, **UNKNOWN)
+    # then
+    assert (created(todo), group_of_pods(todo)) == (["worker-1-r1"], {"fashion-training"})
+
+
+def test_an_attempt_whose_back_off_ends_after_pod_groups_have_gone_needs_none() -> None:
+    # given an attempt that begins with a back-off
+    job = Lifecycle()
+    job.reconcile(**SERVED)
+    job.reconcile(BOTH, **SERVED)
+    job.reconcile("worker-0:R worker-1:F", **SERVED)
+    # when
+    todo = job.reconcile(after=60)
+    # then
+    assert created(todo) == ["worker-0-r1", "worker-1-r1"]
+    assert group_of_pods(todo) == {None}
+    assert job.status["scheduling"] == {"system": "None"}

@@ -7,7 +7,7 @@ from support.factories import CHECKPOINT, INSTALLATION, NOW, Lifecycle, conditio
 from support.owned_model import group_of
 from support.statuses import status_of
 
-from tfdist.api.gang_system import GangSystem
+from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.desired.objects import ObjectName, objects
 from tfdist.observed.gang_record import stored_record
 from tfdist.planner import Plan, plan
@@ -144,6 +144,17 @@ def test_a_job_in_a_queue_waits_for_volcano_and_does_not_start_outside_of_it() -
     assert not created(job.reconcile(**only(NATIVE)))
     assert "scheduling.queue: team-a: the API server serves neither" in job.message("PodsReady")
     assert job.message("PodsReady").endswith("install Kueue or Volcano, or remove queue")
+
+
+def test_a_job_in_a_queue_waits_to_know_whether_volcano_is_there() -> None:
+    # given
+    job = Lifecycle(scheduling={"queue": "team-a"}, runPolicy={"startDeadlineSeconds": 60})
+    unknown: dict[str, Any] = {"systems": {VOLCANO: Availability.UNKNOWN}}
+    # when
+    assert [created(job.reconcile(after=after, **unknown)) for after in (0, 3600)] == [[], []]
+    # then
+    assert job.condition_status("PodsReady") == ("False", "GangSchedulerUnknown")
+    assert members(job.reconcile(**ALL), VOLCANO) == dict.fromkeys(("worker-0", "worker-1"), "fashion-training")
 
 
 @pytest.mark.parametrize("name", ["mine", "default-scheduler"])

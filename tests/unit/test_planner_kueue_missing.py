@@ -1,7 +1,15 @@
-"""A job that Kueue admits, after Kueue was removed."""
+"""A job that Kueue admits and that runs, after Kueue was removed, or while its API cannot be read."""
 
+from typing import Any
+
+import pytest
 from support.factories import created, pod
 from support.simulated_kueue import Story
+
+from tfdist.api.gang_system import Availability, GangSystem
+
+GAP: dict[str, Any] = {"kueue": None, "systems": {GangSystem.KUEUE: Availability.UNKNOWN}}
+PS: dict[str, Any] = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}, "command": ["run"]}
 
 
 def test_a_failed_gang_starts_no_pod_while_kueue_is_not_installed_and_goes_on_when_it_is_back() -> None:
@@ -21,3 +29,43 @@ def test_a_failed_gang_starts_no_pod_while_kueue_is_not_installed_and_goes_on_wh
     todo = story.reconcile("worker-0:F worker-1:F", after=60)
     # then
     assert created(todo) == ["worker-0-r1", "worker-1-r1"]
+
+
+@pytest.mark.parametrize("scheduling", [{"gang": "Kueue"}, {"queue": "team-a"}], ids=["gang", "queue"])
+def test_a_replica_that_fails_while_kueue_cannot_be_read_is_replaced_after_that_whatever_the_start_deadline(
+    scheduling: dict[str, Any],
+) -> None:
+    # given
+    story = Story(**PS, scheduling=scheduling, runPolicy={"startDeadlineSeconds": 60})
+    story.reconcile()
+    story.kueue.admit()
+    story.reconcile()
+    story.reconcile("chief-0:R worker-0:R worker-1:R ps-0:R")
+    # when
+    left = "chief-0:R worker-0:R ps-0:R"
+    story.job.reconcile([pod("chief-0"), pod("ps-0"), pod("worker-0"), pod("worker-1", "F")], **GAP)
+    for _ in range(2):
+        assert created(story.job.reconcile(left, after=3600, **GAP)) == []
+    # then
+    assert story.job.condition_status("PodsReady") == ("False", "GangSchedulerUnknown")
+    assert story.job.status["scheduling"]["system"] == "Kueue"
+    # when
+    todo = story.reconcile(left)
+    # then
+    assert created(todo) == ["worker-1-r1"]
+    assert story.job.status["phase"] != "Failed"
+
+
+def test_a_job_that_kueue_has_admitted_waits_for_kueue_and_not_for_volcano_after_kueue_was_removed() -> None:
+    # given
+    story = Story(scheduling={"queue": "team-a"}).running()
+    # when Kueue is removed, and the replicas end
+    volcano: dict[str, Any] = {"kueue": None, "systems": {GangSystem.VOLCANO: Availability.SERVED}}
+    story.job.reconcile("worker-0:F worker-1:F", **volcano)
+    todo = story.job.reconcile(after=60, **volcano)
+    # then
+    assert created(todo) == []
+    assert "install Kueue, or remove the queue" in story.job.message("Suspended")
+    # when its user removes the queue
+    story.job.spec["scheduling"] = {}
+    assert created(story.job.reconcile(generation=2, **volcano)) == ["worker-0-r1", "worker-1-r1"]

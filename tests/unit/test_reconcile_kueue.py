@@ -7,6 +7,7 @@ import pytest
 from support.bench import JOB, KEY, Bench, bench_served
 from support.factories import UID, manifest
 
+from tfdist.api.gang_system import GangSystem
 from tfdist.render.names import workload
 
 SPEC = manifest()["spec"] | {"scheduling": {"queue": "team-a"}}
@@ -167,6 +168,24 @@ async def test_a_workload_that_exists_already_is_taken_up(bench: Bench) -> None:
     # then
     assert bench.kueue.workloads.of_job(KEY, UID) is not None
     assert bench.api.requests("workloads", "POST") == ["POST", "POST"]
+
+
+async def test_a_controller_that_does_not_know_yet_whether_kueue_is_there_starts_no_job_and_sends_no_workload(
+    bench: Bench,
+) -> None:
+    # given
+    bench.job(spec=SPEC)
+    bench.kueue.api.version, bench.systems = "", {GangSystem.KUEUE: bench.kueue.api.availability}
+    # when
+    assert await bench.reconcile()
+    # then
+    assert (bench.api.requests("workloads"), bench.api.requests("pods")) == ([], [])
+    assert "its API kueue.x-k8s.io cannot be read now" in message(bench)
+    # when it is found
+    bench.kueue.api.version = "v1beta2"
+    assert await bench.reconcile()
+    # then
+    assert bench.api.requests("workloads") == ["POST"]
 
 
 @pytest.mark.parametrize("spec", [SPEC, SPEC | {"scheduling": {"gang": "Kueue"}}])

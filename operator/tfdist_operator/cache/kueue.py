@@ -10,6 +10,7 @@ from tfdist_operator.cache.kueue_cache import FlavorCache, WorkloadCache
 from tfdist_operator.cache.object_cache import OnChange
 from tfdist_operator.cache.optional_api import OptionalApi
 from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.errors import Rejected
 from tfdist_operator.kube.keys import ALL_NAMESPACES
 from tfdist_operator.kube.queue_positions import QueuePositions
 
@@ -34,7 +35,7 @@ class Kueue:
         self.workloads = WorkloadCache(on_job)
         self.flavors = FlavorCache(on_change)
         self.positions = QueuePositions(client, lambda: self.version)
-        self.api = OptionalApi(client, GROUP, _served_version, self._informers, on_change)
+        self.api = OptionalApi(client, GROUP, served_version, self._informers, on_change)
 
     @property
     def version(self) -> str:
@@ -51,8 +52,17 @@ class Kueue:
         ]
 
 
-async def _served_version(client: Client) -> str:
-    """Return the best version of Kueue's API that the API server serves; "" for none."""
+async def served_version(client: Client) -> str:
+    """Return the best version of Kueue's API that the API server serves; "" for none.
+
+    Raises:
+        Rejected: it serves only versions that the controller does not know: Kueue is there, and cannot be used.
+        ApiError: the request failed.
+    """
     group = await client.request("GET", f"/apis/{GROUP}", resource="discovery")
     versions = {str(item.get("version")) for item in group.get("versions") or ()}
-    return next((version for version in VERSIONS if version in versions), "")
+    known = next((version for version in VERSIONS if version in versions), "")
+    if versions and not known:
+        text = f"{GROUP} has only {', '.join(sorted(versions))}, and TFDist knows {', '.join(VERSIONS)}; upgrade TFDist"
+        raise Rejected(0, "UnknownVersion", text)
+    return known

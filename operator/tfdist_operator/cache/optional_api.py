@@ -3,13 +3,19 @@
 Only discovery shows whether an object of the API acts. An API server whose feature gate is off drops the field of a pod
 that names its PodGroup without an error, and one whose gate is on without the API keeps such pods pending; the APIs of
 other schedulers are served while their definitions are installed.
+
+Only the answer that the API is not there means that it is absent. An error, such as the 403 of an API server that has
+just started, means nothing: what was known before stays. Before anything is known, and while the objects cannot be
+listed, it is unknown whether the API is served, and no job may start as if it was absent.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from tfdist.api.gang_system import Availability
 from tfdist_operator.cache.informer import Informer
 from tfdist_operator.kube.backoff import RECONNECT
 from tfdist_operator.kube.client import Client
@@ -19,10 +25,24 @@ log = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS: Final = 30.0
 _SYNC_SECONDS: Final = 10.0
-"""Time limit of the first lists; without rights on the objects they never come."""
+"""How long to wait for the first lists before the controller goes on without them."""
+_FORBIDDEN: Final = 403
 
 Discovery = Callable[[Client], Awaitable[str]]
-"""Returns the version of an API that is served, "" for none. `NotFound` and `Rejected` count as none."""
+"""Returns the version of an API that is served. "" and `NotFound` mean that the API is absent, other errors nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """The informers of one version, and the tasks that run them."""
+
+    informers: Sequence[Informer]
+    tasks: Sequence[asyncio.Task[None]]
+
+    @property
+    def synced(self) -> bool:
+        """Whether all objects are in the cache."""
+        return all(informer.synced.is_set() for informer in self.informers)
 
 
 class OptionalApi:
@@ -33,7 +53,7 @@ class OptionalApi:
         name: of the API, for messages.
         discover: asks which version is served.
         make_informers: returns new informers of that version; an informer is not started twice.
-        on_change: is called when `version` has changed.
+        on_change: is called when `availability` or `version` has changed.
         sleep: waits for a number of seconds.
     """
 
@@ -52,57 +72,106 @@ class OptionalApi:
         self._make_informers = make_informers
         self._on_change = on_change
         self._sleep = sleep
+        self._watches: dict[str, _Watch] = {}
+        """By version: the one that is used, and one that is to replace it once its objects are in the cache."""
+        self._absences = 0
+        """Number of answers in a row that the API is absent."""
+        self._reported = ""
+        """The last warning; each is logged once."""
+        self.availability = Availability.UNKNOWN
         self.version = ""
-        """The version that is served and whose objects are in the cache; "" for none."""
+        """The version that is used; "" unless the API is served."""
         self.checked = asyncio.Event()
         """Set after the first answer of the API server."""
 
-    @property
-    def served(self) -> bool:
-        """Whether the API is served and its objects are in the cache."""
-        return bool(self.version)
-
     async def run(self) -> None:
         """Poll discovery, and watch while the API server serves the API."""
-        while True:
-            version = await self._served_version()
-            if version and not await self._watch(version):
-                log.warning("served and cannot be listed; not used", extra={"api": self.name})
-            self._set("")
-            await self._sleep(_INTERVAL_SECONDS)
-
-    async def _watch(self, version: str) -> bool:
-        """Watch until the version is no longer served; return whether its objects could be listed."""
-        informers = self._make_informers(version)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(informer.run(), name=f"watch {informer.what}") for informer in informers]
-            is_synced = await _all_synced(informers)
-            if is_synced:
-                self._set(version)
-                while await self._served_version() == version:
-                    await self._sleep(_INTERVAL_SECONDS)
-            for task in tasks:
-                task.cancel()
-        return is_synced
+            while True:
+                version = await self._served_version()
+                if version:
+                    self._watch(group, version)
+                elif version is not None:
+                    self._lose()
+                await self._sleep(_INTERVAL_SECONDS)
 
-    def _set(self, version: str) -> None:
-        has_changed, self.version = version != self.version, version
+    def _watch(self, group: asyncio.TaskGroup, version: str) -> None:
+        """Watch a version; the one that is used stays in use until the objects of this one are in the cache."""
+        self._absences = 0
+        self._stop_except(version, self.version)
+        watch = self._watches.get(version)
+        if watch is None:
+            informers = self._make_informers(version)
+            tasks = [group.create_task(informer.run(), name=f"watch {informer.what}") for informer in informers]
+            tasks.append(group.create_task(self._use_when_synced(version, informers), name=f"sync {self.name}"))
+            self._watches[version] = _Watch(informers, tasks)
+        elif watch.synced:
+            self._use(version)
+
+    async def _use_when_synced(self, version: str, informers: Sequence[Informer]) -> None:
+        try:
+            async with asyncio.timeout(_SYNC_SECONDS):
+                await _all_synced(informers)
+        except TimeoutError:
+            self._report(
+                f"served and not listed within {_SYNC_SECONDS:.0f} s; jobs that need it wait. If the controller may not"
+                " list the objects, grant it list and watch on them in all its namespaces (docs/scheduling.md)"
+            )
+            self.checked.set()
+            await _all_synced(informers)
+        self._use(version)
+
+    def _use(self, version: str) -> None:
+        self._set(Availability.SERVED, version)
+        self._stop_except(version)
+        self._reported = ""
+
+    def _lose(self) -> None:
+        """Stop the watches of an API that is absent; one that was served must be absent twice in a row.
+
+        While definitions are replaced, or behind an API server that starts, it is missing for a moment.
+        """
+        self._absences += 1
+        if self._watches and self._absences == 1:
+            self._set(Availability.UNKNOWN)
+        else:
+            self._stop_except()
+            self._set(Availability.ABSENT)
+
+    def _stop_except(self, *versions: str) -> None:
+        for version in self._watches.keys() - set(versions):
+            for task in self._watches.pop(version).tasks:
+                task.cancel()
+
+    def _set(self, availability: Availability, version: str = "") -> None:
+        has_changed = (availability, version) != (self.availability, self.version)
+        self.availability, self.version = availability, version
         self.checked.set()
         if has_changed:
-            log.info("served" if version else "no longer served", extra={"api": self.name})
+            log.info("availability has changed", extra={"api": self.name, "now": availability, "version": version})
             self._on_change()
 
-    async def _served_version(self) -> str:
-        """Return the version that the API server serves, once it answers."""
+    async def _served_version(self) -> str | None:
+        """Return the version that the API server serves, once it answers: "" if it serves none, None for an error."""
         for pause in RECONNECT:
             try:
                 return await self._discover(self._client)
-            except (NotFound, Rejected):
+            except NotFound:
                 return ""
+            except Rejected as error:
+                remedy = "; the controller needs the ClusterRole system:discovery" if error.code == _FORBIDDEN else ""
+                self._report(f"discovery does not show whether it is served; nothing changes: {error}{remedy}")
+                self.checked.set()
+                return None
             except ApiError as error:
                 log.warning("discovery failed; it is repeated", extra={"api": self.name, "error": str(error)})
                 await self._sleep(pause)
         raise AssertionError  # RECONNECT never ends
+
+    def _report(self, text: str) -> None:
+        if text != self._reported:
+            self._reported = text
+            log.warning(text, extra={"api": self.name})
 
 
 async def is_served(client: Client, path: str, plural: str) -> bool:
@@ -116,12 +185,6 @@ async def is_served(client: Client, path: str, plural: str) -> bool:
     return any(resource["name"] == plural for resource in document.get("resources") or ())
 
 
-async def _all_synced(informers: Sequence[Informer]) -> bool:
-    """Return whether all informers sync within the time limit."""
-    try:
-        async with asyncio.timeout(_SYNC_SECONDS):
-            for informer in informers:
-                await informer.synced.wait()
-    except TimeoutError:
-        return False
-    return True
+async def _all_synced(informers: Sequence[Informer]) -> None:
+    for informer in informers:
+        await informer.synced.wait()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tfdist.api.gang_system import GangSystem
+from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.render.owned_kinds import OwnedKind
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.kueue import Kueue
@@ -28,8 +28,8 @@ class Dependencies:
     jobs: JobCache
     pods: PodCache
     owned: Mapping[OwnedKind, OwnedObjectCache]
-    served_systems: Callable[[], frozenset[GangSystem]]
-    """Returns the gang schedulers whose kinds the API server serves."""
+    systems: Callable[[], Mapping[GangSystem, Availability]]
+    """Returns whether the API server serves the kinds of each gang scheduler."""
     kueue: Kueue
     queue: WorkQueue[NamespacedName]
     resources: ResourceClient

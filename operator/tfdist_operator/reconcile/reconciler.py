@@ -191,7 +191,7 @@ class Reconciler:
             throttled_seconds=self._rate.throttled_seconds(state.status_written_at, self._deps.clock()),
             launcher_key=secrets.token_hex(32),
             directory_users=self._deps.jobs.directory_users(job),
-            served_systems=self._deps.served_systems(),
+            systems=self._deps.systems(),
             kueue=self._kueue(job, position, state.workload_error),
             contention=self._contention(job),
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from tfdist.api.gang_system import GangSystem
+from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.api.status import TFDistJobStatus
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
@@ -164,10 +164,10 @@ class JobView:
     """Returns the location of a pod's log, given its namespace, for messages; a local run has files."""
     directory_users: tuple[DirectoryUser, ...] = ()
     """The other jobs that write checkpoints where this one does."""
-    served_systems: frozenset[GangSystem] = frozenset()
-    """Gang schedulers whose kinds the API server serves."""
+    systems: Mapping[GangSystem, Availability] = field(default_factory=dict)
+    """Whether the API server serves the kinds of each gang scheduler; it lacks those that are not in it."""
     kueue: KueueView | None = None
-    """None if the API server does not serve Workloads of Kueue."""
+    """None unless the Workloads of Kueue are served."""
     contention: Contention = Contention()
     """The other jobs that wait for nodes; not computed unless this one does."""
 
@@ -185,6 +185,12 @@ class JobView:
     def generation(self) -> int:
         """Generation of the specification."""
         return self.stored.generation
+
+    def availability(self, system: GangSystem) -> Availability:
+        """Return whether the API server serves the kinds of a gang scheduler."""
+        if system is GangSystem.KUEUE and self.kueue is not None:
+            return Availability.SERVED
+        return self.systems.get(system, Availability.ABSENT)
 
     def with_job(self, job: TFDistJob | None) -> "JobView":
         """Return the view with another specification."""

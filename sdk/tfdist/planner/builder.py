@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from tfdist.api.base import ApiModel
 from tfdist.api.gang_status import GangStatus
+from tfdist.api.gang_system import Availability
 from tfdist.api.status import (
     ConditionType,
     EvaluationStatus,
@@ -30,7 +31,7 @@ from tfdist.planner import reported
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay
 from tfdist.planner.gang_scheduling import all_run, checkpoint_patches, pod_groups, scheduling_status, starting_system
-from tfdist.planner.kueue import is_missing, placements, workload_change
+from tfdist.planner.kueue import missing_reason, placements, workload_change
 from tfdist.planner.plan import Event, Plan, ProbeTarget
 from tfdist.planner.revision import retained_specifications
 from tfdist.reasons import ConditionReason, EventReason
@@ -39,6 +40,7 @@ from tfdist.render.gang import GangName, Member
 from tfdist.render.launch import uses_launcher
 from tfdist.render.launcher_secret import launcher_secret
 from tfdist.render.metadata import Manifest
+from tfdist.render.owned_kinds import kind_of
 from tfdist.status.accounts import accounted
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.counts import replica_counts
@@ -69,7 +71,7 @@ class PlanBuilder:
 
     def add_decision(self, decision: GangDecision) -> None:
         """Add the decision about a gang; a failure in it is left to the caller."""
-        state = self._at_start(decision.state)
+        state = self._at_start(decision.state, creates=bool(decision.create))
         self._states[state.gang.name] = state
         if decision.create and self._may_create(state):
             self._create.append((state, decision.create))
@@ -85,7 +87,7 @@ class PlanBuilder:
     def _may_create(self, state: GangState) -> bool:
         """Return whether pods may be created: the specification is valid, and a gang that starts has its quota."""
         context = self._context
-        if context.revision is None or is_missing(context.view, context.job):
+        if context.revision is None or missing_reason(context.view, context.job):
             return False
         return bool(state.pods) or not context.outdated_workload
 
@@ -93,18 +95,21 @@ class PlanBuilder:
         """Add the state of a gang without an action."""
         self._states[state.gang.name] = self._at_start(state)
 
-    def _at_start(self, state: GangState) -> GangState:
+    def _at_start(self, state: GangState, *, creates: bool = False) -> GangState:
         """Return the state with the key of the launchers and the gang scheduler if an attempt begins now.
 
         An attempt that an earlier version began keeps its token, or has none: all its pods must authenticate alike. All
-        its pods have the same gang scheduler.
+        its pods have the same gang scheduler, which is chosen when the first one is created.
         """
-        stored = self._context.records.get(state.gang.name)
-        if state.pods if stored is None else stored.last_full_restart == state.record.last_full_restart:
+        stored, record = self._context.records.get(state.gang.name), state.record
+        has_begun = state.pods if stored is None else stored.last_full_restart == record.last_full_restart
+        has_pods = state.pods or record.has_run or record.completed or record.replaced
+        if has_begun and (has_pods or not creates):
             return state
-        key = {"token": "", "launcher_key": True} if state.gang.name is GangName.TRAINING else {}
+        is_training = state.gang.name is GangName.TRAINING
+        key = {"token": "", "launcher_key": True} if is_training and not has_begun else {}
         system = starting_system(self._context, state.gang)
-        return replace(state, record=state.record.changed(**key, system=system, pod_group=False))
+        return replace(state, record=record.changed(**key, system=system, pod_group=False))
 
     def set_conditions(self, *conditions: Condition) -> None:
         """Set conditions; of two of one type the later wins."""
@@ -189,7 +194,10 @@ class PlanBuilder:
         return Plan(
             status=write.status.to_json() if write.status else None,
             counters_only=write.counters_only,
-            objects=(*network_objects(job, generation, installation, view.pods, creates=bool(creates)), *groups),
+            objects=(
+                *network_objects(job, generation, installation, view.pods, creates=bool(creates)),
+                *(group for group in groups if view.availability(kind_of(group).system) is Availability.SERVED),
+            ),
             workload=workload_change(
                 view, job, installation, context.now, outdated=context.outdated_workload, all_run=runs
             ),

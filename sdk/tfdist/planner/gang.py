@@ -44,6 +44,7 @@ from tfdist.reasons import ConditionReason
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import PROBLEMS, training_succeeded
+from tfdist.timestamps import rfc3339
 
 _RETRY_SECONDS: Final = 10.0
 """When a job whose scheduler is missing is reconciled again."""
@@ -99,7 +100,9 @@ def _create_pods(context: PlanContext, state: GangState) -> GangDecision:
     """Create missing pods after the back-off, once the checkpoint directory is free and the scheduler is installed."""
     if used := directory_in_use(context):  # the job is reconciled when that changes
         return _await_replicas(context, state, used)
-    if missing := missing_scheduler(context, state):
+    missing = missing_scheduler(context, state)
+    state = _after_unknown_scheduler(context, state, missing)
+    if missing:
         decision = _await_replicas(context, state, missing)
         return replace(decision, requeue_after_seconds=min_delay([decision.requeue_after_seconds, _RETRY_SECONDS]))
     if context.revision is None:
@@ -120,6 +123,17 @@ def _creation_problem(context: PlanContext, state: GangState) -> Failure | None:
         text = f"a replica of the {state.gang.name} cannot be created: {error}"
         return Failure(ConditionReason.FAILED_CREATE, text)
     return _problem(context, state.unstartable) if state.unstartable else None
+
+
+def _after_unknown_scheduler(context: PlanContext, state: GangState, missing: Failure | None) -> GangState:
+    """Return the state of a gang; its start deadline begins when it is known again whether its scheduler is there."""
+    unknown, pods_ready = (
+        ConditionReason.GANG_SCHEDULER_UNKNOWN,
+        find_condition(context.view.status, ConditionType.PODS_READY),
+    )
+    if pods_ready is None or pods_ready.reason != unknown or (missing and missing.reason is unknown):
+        return state
+    return replace(state, record=state.record.changed(retry_after=max(state.record.retry_after, rfc3339(context.now))))
 
 
 def _await_start(context: PlanContext, state: GangState) -> GangDecision:
@@ -152,8 +166,8 @@ def _await_replicas(context: PlanContext, state: GangState, problem: Failure | N
     start = _waiting_since(context, state)
     if limit is None and problem and problem.reason in {ConditionReason.IMAGE_ERROR, ConditionReason.CONFIG_ERROR}:
         limit, field, start = _IMAGE_DEADLINE_SECONDS, "", _placed_since(state) or start
-    if limit is None:
-        return decision
+    if limit is None or (problem and problem.reason is ConditionReason.GANG_SCHEDULER_UNKNOWN):
+        return decision  # its user cannot do anything
     remaining = context.remaining_seconds(limit, start)
     if remaining > 0:
         return replace(decision, requeue_after_seconds=min_delay([remaining, decision.requeue_after_seconds]))

@@ -5,20 +5,20 @@ from types import MappingProxyType
 from typing import Final
 
 from tfdist.api.gang_status import SchedulingStatus
-from tfdist.api.gang_system import GangSystem
+from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.api.status import Progress
 from tfdist.desired.pods import Patch, checkpoint_patch
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure
-from tfdist.planner.kueue import NOT_INSTALLED, is_missing, uses_kueue
+from tfdist.planner.kueue import kueue_status, missing_reason, uses_kueue
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import Gang, GangName
 from tfdist.render.gang_systems import gang_system, other_schedulers
 from tfdist.render.metadata import Manifest
 from tfdist.render.owned_kinds import POD_GROUPS
 from tfdist.render.pod_group import pod_group
-from tfdist.render.workload import GROUP, PLURAL, queue_name
+from tfdist.render.workload import GROUP, PLURAL
 
 _REMEDIES: Final[Mapping[GangSystem, str]] = MappingProxyType(
     {
@@ -38,15 +38,20 @@ _NO_QUEUES: Final = (
     "Volcano, or remove queue"
 )
 
+_UNKNOWN: Final = (
+    "it is not known whether the API server serves {resource}; the gang waits until it is. If that does not end, the "
+    "controller's log has the cause, such as no right to list them; a job with scheduling.gang: None does not need them"
+)
+
 
 def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
-    """Return why a gang cannot start: the gang scheduler that the job requests is not installed; None if it is.
+    """Return why a gang cannot start: its gang scheduler is not installed, or not known to be; None if it is.
 
     A gang that has started continues without it. With `gang: Volcano`, validation rejects any other `schedulerName`.
     Without Kueue no pod is created, since nothing can admit the job.
     """
-    if is_missing(context.view, context.job):
-        return Failure(ConditionReason.GANG_SCHEDULER_MISSING, NOT_INSTALLED)
+    if text := missing_reason(context.view, context.job):
+        return Failure(_reason(context, GangSystem.KUEUE), text)
     system = starting_system(context, state.gang)
     scheduling = context.spec.scheduling
     if state.pods or system is GangSystem.NONE:
@@ -56,33 +61,42 @@ def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
             f"scheduling.queue: schedulerName {names[0]} keeps the pods out of queues of Volcano; remove one of the two"
         )
         return Failure(ConditionReason.GANG_SCHEDULER_MISSING, text)
-    if system in context.view.served_systems:
+    availability = context.view.availability(system)
+    if availability is Availability.SERVED:
         return None
-    if scheduling.gang == "Auto":
+    if availability is Availability.UNKNOWN:
+        text = _UNKNOWN.format(resource=POD_GROUPS[system].resource)
+    elif scheduling.gang == "Auto":
         text = f"scheduling.queue: {scheduling.queue}: {_NO_QUEUES}"
     else:
         text = f"scheduling.gang: {system}: the API server serves no {POD_GROUPS[system].resource}; "
         text += f"{_REMEDIES[system]}, or choose Auto in a new job"
-    return Failure(ConditionReason.GANG_SCHEDULER_MISSING, text)
+    return Failure(_reason(context, system), text)
+
+
+def _reason(context: PlanContext, system: GangSystem) -> ConditionReason:
+    is_unknown = context.view.availability(system) is Availability.UNKNOWN
+    return ConditionReason.GANG_SCHEDULER_UNKNOWN if is_unknown else ConditionReason.GANG_SCHEDULER_MISSING
 
 
 def starting_system(context: PlanContext, gang: Gang) -> GangSystem:
-    """Return the gang scheduler of the pods of a gang that starts now."""
-    served = context.view.served_systems | ({GangSystem.KUEUE} if context.view.kueue else set())
-    return gang_system(context.job, gang, context.installation, served)
+    """Return the gang scheduler of the pods of a gang that starts now: one that is served, or that may be."""
+    systems = {system for system in POD_GROUPS if context.view.availability(system) is not Availability.ABSENT}
+    if uses_kueue(context.view, context.job):
+        systems.add(GangSystem.KUEUE)
+    return gang_system(context.job, gang, context.installation, systems)
 
 
 def pod_groups(
     context: PlanContext, states: Iterable[GangState], creates: Collection[GangName]
 ) -> tuple[Manifest, ...]:
-    """Return the PodGroups that must exist; none of a kind that the API server does not serve.
+    """Return the PodGroups that must exist, also those of a kind that the API server does not serve now.
 
     Args:
         context: of the job.
         states: its gangs.
         creates: the gangs of which a pod is created now.
     """
-    served = POD_GROUPS.keys() & context.view.served_systems
     running_states = (s for s in states if s.gang.name in creates or any(not p.ended for p in s.pods))
     return tuple(
         pod_group(
@@ -94,7 +108,7 @@ def pod_groups(
             countable_members=state.countable_members,
         )
         for state in running_states
-        if state.record.system in served
+        if state.record.system in POD_GROUPS
     )
 
 
@@ -102,7 +116,8 @@ def scheduling_status(context: PlanContext, states: Mapping[GangName, GangState]
     """Return `status.scheduling` of the gang that was started last; None if it is a single replica in no queue."""
     state = states.get(GangName.EVALUATION) or states.get(GangName.TRAINING)
     if uses_kueue(context.view, context.job):
-        return _with_wait(context, state, SchedulingStatus(system=GangSystem.KUEUE, queue=queue_name(context.job)))
+        status = kueue_status(context.view, context.job)
+        return _with_wait(context, state, status) if status else None
     if state is None:
         return context.view.status.scheduling
     system = state.record.system

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from tfdist.api.gang_system import GangSystem
+from tfdist.api.gang_status import SchedulingStatus
+from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.api.status import ConditionType
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
@@ -23,11 +24,16 @@ from tfdist.render.metadata import Manifest
 from tfdist.render.pod_placement import PodPlacement
 from tfdist.render.workload import GROUP, PLURAL, pod_set_of, queue_name, workload
 from tfdist.status.conditions import is_true
+from tfdist.status.phase import is_suspended_or_suspending
 from tfdist.timestamps import rfc3339
 
-NOT_INSTALLED: Final = (
-    f"scheduling.gang: Kueue: the API server serves no {PLURAL}.{GROUP}, or the controller must not list them and the "
-    "ResourceFlavors; install Kueue, or choose Auto in a new job"
+_NOT_INSTALLED: Final = (
+    f"Kueue admits the job, and the API server serves no {PLURAL}.{GROUP}; install Kueue, or remove the queue, with "
+    "scheduling.gang: Auto, in a new job"
+)
+_UNREADABLE: Final = (
+    f"Kueue admits the job, and its API {GROUP} cannot be read now; nothing is started until it can. If that does not "
+    "end, the controller's log has the cause, such as no right to list Workloads and ResourceFlavors"
 )
 _NOT_READY: Final = "not all pods run"
 POSITION_SECONDS: Final = 60.0
@@ -49,23 +55,53 @@ class QueueWait:
 def uses_kueue(view: JobView, job: TFDistJob) -> bool:
     """Return whether Kueue decides when a job runs.
 
-    With `Auto`, pods that another system has scheduled keep that system.
+    With `Auto`, a job that Kueue has had stays under it, whether its API is served or not, and pods that another system
+    has scheduled keep that system. While it is not known whether Kueue is there, a queue is not left for that reason.
     """
     scheduling = job.spec.scheduling
     if scheduling.gang != "Auto":
         return scheduling.gang == "Kueue"
-    requests_queue = scheduling.queue is not None or names.QUEUE_LABEL in job.metadata.labels
-    system = view.status.scheduling.system if view.status.scheduling else GangSystem.KUEUE
-    return requests_queue and view.kueue is not None and (system is GangSystem.KUEUE or not _uses_resources(view))
+    if scheduling.queue is None and names.QUEUE_LABEL not in job.metadata.labels:
+        return False
+    if _was_under_kueue(view):
+        return True
+    match view.availability(GangSystem.KUEUE):
+        case Availability.SERVED:
+            return not _uses_resources(view)
+        case Availability.UNKNOWN:
+            return view.status.scheduling is None or view.status.scheduling.system is not GangSystem.VOLCANO
+        case Availability.ABSENT:
+            return False
 
 
-def is_missing(view: JobView, job: TFDistJob) -> bool:
-    """Return whether Kueue decides when a job runs, and is not installed: then no pod is created."""
-    return view.kueue is None and uses_kueue(view, job)
+def _was_under_kueue(view: JobView) -> bool:
+    """Return whether a job has a Workload, or has had one."""
+    scheduling = view.status.scheduling
+    has_workload = view.kueue is not None and view.kueue.workload is not None
+    return has_workload or (scheduling is not None and scheduling.system is GangSystem.KUEUE)
+
+
+def missing_reason(view: JobView, job: TFDistJob) -> str:
+    """Return why Kueue, which decides when a job runs, cannot admit it, so that no pod is created; "" if it can."""
+    if view.kueue is not None or not uses_kueue(view, job):
+        return ""
+    return _UNREADABLE if view.availability(GangSystem.KUEUE) is Availability.UNKNOWN else _NOT_INSTALLED
+
+
+def kueue_status(view: JobView, job: TFDistJob) -> SchedulingStatus | None:
+    """Return `status.scheduling` of a job for which Kueue decides, as long as it is known that it does.
+
+    Stored, `Kueue` means that the job has a Workload: one that waits to know whether Kueue is there has none yet.
+    """
+    if view.kueue is None and job.spec.scheduling.gang == "Auto" and not _was_under_kueue(view):
+        return view.status.scheduling
+    return SchedulingStatus(system=GangSystem.KUEUE, queue=queue_name(job))
 
 
 def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | None:
-    """Return why a job may not run; None if it may. Without Kueue, running pods continue and none is created.
+    """Return why a job may not run; None if it may.
+
+    Without Kueue, running pods continue unless the job is stopping already, and none is created.
 
     Args:
         view: the observed state.
@@ -75,7 +111,8 @@ def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | 
     if not uses_kueue(view, job):
         return None
     if view.kueue is None:
-        return None if _uses_resources(view) else QueueWait(NOT_INSTALLED)
+        goes_on = _uses_resources(view) and not is_suspended_or_suspending(view.status)
+        return None if goes_on else QueueWait(missing_reason(view, job))
     waits = _admission_wait(view, view.kueue.workload)
     if waits is None and outdated and all(p.ended or p.deleting for p in view.pods):
         waits = QueueWait("its replicas have changed, and wait for another admission")

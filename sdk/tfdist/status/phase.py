@@ -17,6 +17,7 @@ PROBLEMS: Final = frozenset(
         ConditionReason.CONFIG_ERROR,
         ConditionReason.CHECKPOINT_DIRECTORY_IN_USE,
         ConditionReason.GANG_SCHEDULER_MISSING,
+        ConditionReason.GANG_SCHEDULER_UNKNOWN,
         ConditionReason.UNSCHEDULABLE,
     }
 )
