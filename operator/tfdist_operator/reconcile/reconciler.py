@@ -155,6 +155,8 @@ class Reconciler:
             BudgetExceeded: it takes too long.
         """
         view, now = self._view(job, position), self._deps.now()
+        if run is not _here:
+            view = replace(view, runtime=copy.copy(view.runtime))  # which polls change while a thread plans
         what = f"planning of the job {'/'.join(job.key)}"
         try:
             found, seconds = await run(what, partial(plan, view, now, self._installation))
@@ -186,7 +188,7 @@ class Reconciler:
         return JobView(
             stored=job,
             status=job.status,
-            runtime=copy.copy(state),  # which polls change while a thread plans
+            runtime=state,
             pods=self._deps.pods.of_job(job.key, job.uid),
             throttled_seconds=self._rate.throttled_seconds(state.status_written_at, self._deps.clock()),
             launcher_key=secrets.token_hex(32),
