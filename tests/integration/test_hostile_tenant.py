@@ -178,10 +178,10 @@ def test_a_hostile_tenant_costs_another_one_no_restart_and_no_job(
         clients["edits"].send("PATCH", f"{JOBS.format(ns=namespace)}/{name}", changed, "merge-patch")
 
     attack.repeat("edits", edit, 5.0)
-    attack.repeat("blanks", lambda: fail_all(clients["blanks"], namespace, "blanks"), 10.0)
-    attack.repeat("sweep", lambda: report_all(clients["sweep"], namespace), 30.0)
+    attack.repeat("blanks", lambda: fail_all(clients["blanks"], namespace, "blanks"), 20.0)
+    attack.repeat("sweep", lambda: report_all(clients["sweep"], namespace), 60.0)
     for name, controller in zip(("leader", "standby"), pair, strict=True):
-        attack.repeat(name, partial(flood, controller), 0.2)
+        attack.repeat(name, partial(flood, controller), 1.0)
     try:
         attacked = times(api, good, "attacked")
     finally:

@@ -114,7 +114,8 @@ class JobCache(ObjectCache[CachedJob]):
     def read(self, job: CachedJob) -> CachedJob:
         """Return a job with its specification, which is parsed now if it is large; one thread at a time calls it."""
         if job.large:
-            job = _with(job, self._reader.read_large(job.large, from_json(job.status_json)))
+            read = self._reader.read_large(job.large, from_json(job.status_json))
+            job = replace(job, large=b"", location_known=True, **_fields(read))
         if job.older_texts:
             job = replace(job, older=self._reader.read_older(job.older_texts), older_texts={})
         return job
@@ -228,8 +229,6 @@ class JobCache(ObjectCache[CachedJob]):
             uid=meta["uid"],
             resource_version=int(meta["resourceVersion"]),
             generation=meta["generation"],
-            job=None,
-            problems=(),
             status_json=to_json(status),
             phase=_phase(status.get("phase")),
             deleting="deletionTimestamp" in meta,
@@ -240,44 +239,43 @@ class JobCache(ObjectCache[CachedJob]):
             older_texts=older if any(isinstance(found, bytes) for found in older.values()) else {},
             restarted_at=restart_request(raw),
             sweep=_owning_sweep(meta),
+            **self._specification(raw, previous),
         )
-        return key, self._with_specification(job, raw, previous)
+        return key, job
 
-    def _with_specification(self, job: CachedJob, raw: Raw, previous: CachedJob | None) -> CachedJob:
-        """Return a job with its specification: read now, before for the same generation, or later if it is large."""
-        known = previous if previous is not None and previous.generation == job.generation else None
+    def _specification(self, raw: Raw, previous: CachedJob | None) -> dict[str, Any]:
+        """Return the fields of the specification: read now, before for the same generation, or later if it is large."""
+        meta = raw["metadata"]
+        known = previous if previous is not None and previous.generation == meta["generation"] else None
         if known is not None and not known.large:
-            meta = raw["metadata"]
             labelled = _with_labels(known.job, meta), _with_labels(known.partial, meta)
-            return replace(_with(job, known), job=labelled[0], partial=labelled[1])
+            return _fields(known) | {"job": labelled[0], "partial": labelled[1]}
         text = self._reader.large(raw)
         if not text:
-            return _with(job, self._reader.read(raw))
+            return _fields(self._reader.read(raw))
         writes = "checkpoint" in raw["spec"]
-        location = previous.location if previous is not None and writes else None
-        return replace(
-            job,
-            large=text,
-            location=location,
-            location_known=not writes or (known is not None and known.location_known),
-        )
+        return {
+            "job": None,
+            "problems": (),
+            "large": text,
+            "location": previous.location if previous is not None and writes else None,
+            "location_known": not writes or (known is not None and known.location_known),
+        }
 
 
 _TERMINAL: Final = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED})
 
 
-def _with(job: CachedJob, specification: CachedJob | ReadSpecification) -> CachedJob:
-    return replace(
-        job,
-        large=b"",
-        job=specification.job,
-        problems=specification.problems,
-        warnings=specification.warnings,
-        template=specification.template,
-        partial=specification.partial,
-        location=specification.location,
-        location_known=True,
-    )
+def _fields(read: CachedJob | ReadSpecification) -> dict[str, Any]:
+    """Return the fields of a job that follow from its specification, which has been read."""
+    return {
+        "job": read.job,
+        "problems": read.problems,
+        "warnings": read.warnings,
+        "template": read.template,
+        "partial": read.partial,
+        "location": read.location,
+    }
 
 
 def _phase(stored: Any) -> JobPhase | None:
