@@ -101,7 +101,7 @@ class Client:
         Raises:
             ClientError: a request failed.
         """
-        from tfdist.client.submission import create  # noqa: PLC0415  see TYPE_CHECKING
+        from tfdist.client.creation import create  # noqa: PLC0415  see TYPE_CHECKING
 
         placed = submission.in_namespace(self.namespace)
         return self.handle(Job(create(self.api, placed, dry_run=dry_run)))

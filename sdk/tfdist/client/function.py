@@ -31,7 +31,10 @@ R = TypeVar("R")
 Json = dict[str, Any]
 
 ARGUMENTS: Final = "tfdist.dev/arguments"
-"""Annotation with the arguments of the function, as JSON, if they are short."""
+"""Annotation with the arguments of the function, as JSON, if they are short.
+
+It hides nothing: the code, a ConfigMap with the same readers, has them too. Secrets belong in variables from a Secret.
+"""
 
 _CLIENT: Final = "client"
 _NAME_CHARACTERS: Final = 40
@@ -112,7 +115,9 @@ class JobFunction(Generic[P, R]):
         return f"<tfdist.job {self._name}{self._signature}>"
 
     def submit(self, *args: Any, client: "Client | None" = None, **kwargs: Any) -> "JobHandle":
-        """Create a job that calls the function with these arguments, which must be JSON.
+        """Create a job that calls the function with these arguments, which must be JSON and no secrets.
+
+        The code and an annotation of the job contain them.
 
         Args:
             *args: of the function.
