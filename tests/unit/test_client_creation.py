@@ -166,12 +166,12 @@ def test_other_config_maps_are_not_removed(change: str) -> None:
     # given one that is that of a submission under way, has an owner, or is no code
     cluster = Unreliable(LOST, 0, 0, executed=True)
     metadata: Json = {"uid": "u", "creationTimestamp": at(7200), "labels": {CODE_OF: "other"}}
-    metadata |= {
+    changes: dict[str, Json] = {
         "young": {"creationTimestamp": at(60)},
         "owned": {"ownerReferences": [{"name": "other"}]},
         "of the user": {"labels": {}},
-    }[change]
-    cluster.put(f"{CONFIG_MAPS}/other-code-1", metadata=metadata)
+    }
+    cluster.put(f"{CONFIG_MAPS}/other-code-1", metadata=metadata | changes[change])
     # when
     with connected(cluster):
         submit()
@@ -194,3 +194,13 @@ def test_a_batch_goes_on_after_an_answer_that_was_lost_for_good() -> None:
     # then
     assert [handle.name for handle in batch.jobs] == list(cluster.jobs) == ["rates-0", "rates-1"]
     assert (cluster.jobs_without_code, cluster.code_without_owner) == ([], [])
+
+
+def test_the_python_client_warns_of_files_that_look_like_credentials() -> None:
+    pathlib.Path("src/.env").write_text("TOKEN=1")
+    cluster = StoredCluster()
+
+    with connected(cluster):
+        with pytest.warns(UserWarning, match="look like credentials: .env"):
+            submit("one")
+        Client().submit(JOB | {"metadata": {"name": "two"}}, code="src", include=[".env"])

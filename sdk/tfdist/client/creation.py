@@ -35,9 +35,9 @@ CODE_OF: Final = "tfdist.dev/code-of"
 _STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 _LOST: Final = (NoCluster, Unavailable)
 _CONTENT: Final = ("data", "binaryData")
-_LEFTOVER_AGE: Final = timedelta(hours=1)
+_UNOWNED_AGE: Final = timedelta(hours=1)
 """Younger code may be that of a submission that is under way."""
-_LEFTOVERS: Final = 10
+_MOST_UNOWNED: Final = 10
 """Objects that one submission reads; each may have 1 MiB."""
 _KINDS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
     KIND: ("job", jobs_path),
@@ -130,7 +130,7 @@ class _Creation:
         return stored
 
     def _post(self, path: str, manifest: Json) -> Json:
-        """Create an object; without an answer try it once more, and look for what the first request has created."""
+        """Create an object; without an answer repeat it, and check whether the first request has created it."""
         errors: list[ClientError] = []
         while len(errors) < 2 and all(isinstance(error, _LOST) for error in errors):  # noqa: PLR2004
             try:
@@ -194,11 +194,11 @@ def _tidy(api: ApiServer, job: Json) -> None:
     """Remove code that killed submissions have left in the namespace of a job that was just created."""
     namespace, now = job["metadata"]["namespace"], datetime.fromisoformat(job["metadata"]["creationTimestamp"])
     path = _config_maps(namespace)
-    for code in api.request("GET", path, query={"labelSelector": CODE_OF, "limit": _LEFTOVERS}).get("items") or ():
+    for code in api.request("GET", path, query={"labelSelector": CODE_OF, "limit": _MOST_UNOWNED}).get("items") or ():
         metadata = code["metadata"]
         if (
             metadata.get("ownerReferences")
-            or now - datetime.fromisoformat(metadata["creationTimestamp"]) < _LEFTOVER_AGE
+            or now - datetime.fromisoformat(metadata["creationTimestamp"]) < _UNOWNED_AGE
         ):
             continue
         try:

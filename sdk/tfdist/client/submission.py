@@ -3,6 +3,7 @@
 import base64
 import os
 import secrets
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -92,16 +93,20 @@ def prepare_changed(
     code: str | os.PathLike[str] | CodeArchive | None,
     values: Mapping[str, Any],
     config_maps: Sequence[Mapping[str, Any]],
+    include: Sequence[str] = (),
 ) -> Submission:
     """Return what to create for a job with other values of fields, and with a folder or script of code.
 
-    A job that is changed here is validated here.
+    A job that is changed here is validated here. Files of the folder that look like credentials are left out, with a
+    warning of Python, except for those that `include` names.
 
     Raises:
         Invalid: a path is malformed, or the changed job is invalid.
         CodeError: the code cannot be packed.
     """
-    archive = code if code is None or isinstance(code, CodeArchive) else pack(Path(code))
+    archive = code if code is None or isinstance(code, CodeArchive) else pack(Path(code), include)
+    if archive is not None and archive.warning:
+        warnings.warn(archive.warning, stacklevel=2)
     submission = prepare(with_values(job, values), namespace, archive, config_maps)
     if values or archive is not None:
         check(submission.job)
