@@ -196,11 +196,11 @@ def test_a_batch_goes_on_after_an_answer_that_was_lost_for_good() -> None:
     assert (cluster.jobs_without_code, cluster.code_without_owner) == ([], [])
 
 
-def test_the_python_client_warns_of_files_that_look_like_credentials() -> None:
+def test_the_python_client_warns_of_files_that_may_contain_credentials() -> None:
     pathlib.Path("src/.env").write_text("TOKEN=1")
     cluster = StoredCluster()
 
     with connected(cluster):
-        with pytest.warns(UserWarning, match="look like credentials: .env"):
+        with pytest.warns(UserWarning, match="may contain credentials: .env"):
             submit("one")
         Client().submit(JOB | {"metadata": {"name": "two"}}, code="src", include=[".env"])

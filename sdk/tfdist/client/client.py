@@ -80,8 +80,8 @@ class Client:
         Args:
             job: the manifest. Without a namespace it is created in that of the client.
             code: a folder, or one script, that becomes `training.source.archive`: a ConfigMap that the job owns.
-            include: patterns, as in `.gitignore`, of files in the folder that go with the job although they look like
-                credentials; others of those are left out and named in a warning.
+            include: patterns, as in `.gitignore`, of files in the folder that go with the job although they may
+                contain credentials; others of those are left out and named in a warning.
             set: values of fields by their paths below `spec`, such as `{"training.config.epochs": 3}`. With `set` or
                 `code` the job is validated before the first request.
             config_maps: ConfigMaps that the job refers to. They are created, or must have the same content.

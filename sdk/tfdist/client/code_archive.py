@@ -38,7 +38,7 @@ class CodeArchive:
     content: bytes
     files: tuple[str, ...]
     secrets: tuple[str, ...] = ()
-    """Files of the folder that look like credentials, and were left out."""
+    """Files of the folder that may contain credentials, and were left out."""
 
     @property
     def digest(self) -> str:
@@ -52,7 +52,7 @@ class CodeArchive:
             return None
         more = [f"and {len(self.secrets) - _LARGEST} more"] if len(self.secrets) > _LARGEST else []
         names = ", ".join([*self.secrets[:_LARGEST], *more])
-        return f"left out of the code, as they look like credentials: {names}; {_INCLUDE}"
+        return f"left out of the code, as they may contain credentials: {names}; {_INCLUDE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def pack_folder(folder: Path, include: Sequence[str] = ()) -> CodeArchive:
 
     Args:
         folder: of the code.
-        include: patterns as in `.gitignore` of files that are packed although they look like credentials.
+        include: patterns as in `.gitignore` of files that are packed although they may contain credentials.
 
     Raises:
         CodeError: a file cannot be read, a link points outside of the folder, or there is no file or too much.
@@ -87,7 +87,7 @@ def pack_folder(folder: Path, include: Sequence[str] = ()) -> CodeArchive:
         raise CodeError(f"{folder}: no such folder")
     files, found = _without_secrets(_list_files(folder), include)
     if not files and found:
-        raise CodeError(f"{folder}: all files look like credentials: {', '.join(found[:_LARGEST])}; {_INCLUDE}")
+        raise CodeError(f"{folder}: all files may contain credentials: {', '.join(found[:_LARGEST])}; {_INCLUDE}")
     if not files:
         raise CodeError(f"{folder}: there is no file to pack: the folder is empty, or .gitignore names all of it")
     return replace(_pack(folder, files), secrets=found)
@@ -128,7 +128,7 @@ def pack_with(generated: Mapping[str, bytes], folder: Path | None, include: Sequ
 
 
 def _without_secrets(files: Iterable[_File], include: Sequence[str]) -> tuple[list[_File], tuple[str, ...]]:
-    """Return the files to pack, and the paths of those that look like credentials and are not included."""
+    """Return the files to pack, and the paths of those that may contain credentials and are not included."""
     try:
         included = GitIgnoreSpec.from_lines(include)
     except ValueError as error:

@@ -87,7 +87,7 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         function: one that is defined in a file or a cell of a notebook.
         **options: those of `JobOptions`. `workers` and `gpus` for each of them; `image` instead of the trainer's;
             `code`, a folder with other modules that it imports, and `include`, patterns of its files to send although
-            they look like credentials; `name` of the job, by default that of the function and
+            they may contain credentials; `name` of the job, by default that of the function and
             five characters; `checkpoint`, the directory or the whole part of the specification; `env`, variables;
             `spec`, further fields of the specification.
 

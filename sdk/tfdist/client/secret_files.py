@@ -1,4 +1,4 @@
-"""Which files of a folder of code look like credentials: by their names, and small ones by their content."""
+"""Which files of a folder of code may contain credentials: by their names, and small ones by their content."""
 
 import re
 from pathlib import Path
@@ -42,7 +42,7 @@ _LONGEST: Final = 256 << 10
 
 
 def is_secret(path: Path, name: str) -> bool:
-    """Return whether a file, with its path in the folder of code, looks like one with credentials.
+    """Return whether a file, with its path in the folder of code, may contain credentials.
 
     Raises:
         OSError: the file cannot be read.

@@ -97,7 +97,7 @@ def prepare_changed(
 ) -> Submission:
     """Return what to create for a job with other values of fields, and with a folder or script of code.
 
-    A job that is changed here is validated here. Files of the folder that look like credentials are left out, with a
+    A job that is changed here is validated here. Files of the folder that may contain credentials are left out, with a
     warning of Python, except for those that `include` names.
 
     Raises:

@@ -36,7 +36,7 @@ class Request:
     options: JobOptions = field(default_factory=JobOptions)
     code: Path | None = None
     include: Sequence[str] = ()
-    """Files of `code` that go with the job although they look like credentials."""
+    """Files of `code` that go with the job although they may contain credentials."""
     values: Sequence[str] = ()
     """Those of `--set`."""
     namespace: str | None = None

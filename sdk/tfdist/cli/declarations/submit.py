@@ -31,7 +31,7 @@ Code = Annotated[
 ]
 Include = Annotated[
     list[str] | None,
-    typer.Option(metavar="PATTERN", help="Files of --code to send although they look like credentials; repeatable."),
+    typer.Option(metavar="PATTERN", help="Files of --code to send although they may contain credentials; repeatable."),
 ]
 Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Environment variable; may be repeated.")]
 Set = Annotated[
