@@ -21,6 +21,8 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticOmit
 
+from tfdist.printable import is_printable, printable
+
 
 class ContractModel(BaseModel):
     """Camel-case JSON, immutable; unknown fields, as of a newer version, are ignored."""
@@ -78,24 +80,6 @@ Code = Annotated[int, Field(ge=-INT32_MAX, le=INT32_MAX)]
 Amount = Annotated[float, Field(ge=0, le=_MAX_AMOUNT, allow_inf_nan=False)]
 """A rate or a duration, finite and not negative."""
 
-_UNPRINTABLE: Final = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff"
-    "\\ufff9-\\ufffb\\ud800-\\udfff\\U00013430-\\U0001343f\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a"
-    "\\U000e0000-\\U000e007f]"
-)
-"""Unicode's control and format characters, line and paragraph separators, and surrogates (Cc, Cf, Zl, Zp, Cs), except
-tab and line feed, the joiners that scripts and emoji need (U+200C, U+200D), and the visible signs before numbers."""
-
-
-def is_printable(text: str) -> bool:
-    """Return whether `printable` would leave `text` as it is."""
-    return _UNPRINTABLE.search(text) is None
-
-
-def printable(text: str) -> str:
-    """Return `text` with each control character replaced by a space: it is printed to terminals."""
-    return _UNPRINTABLE.sub(" ", text)
-
 
 def _text(longest: int) -> AfterValidator:
     return AfterValidator(lambda text: printable(text[:longest]))
@@ -103,7 +87,7 @@ def _text(longest: int) -> AfterValidator:
 
 def _line(longest: int) -> AfterValidator:
     def check(text: str) -> str:
-        if not text or len(text) > longest or _UNPRINTABLE.search(text) or "\n" in text or "\t" in text:
+        if not text or len(text) > longest or not is_printable(text) or "\n" in text or "\t" in text:
             raise ValueError("text that is empty, too long or has control characters")
         return text
 

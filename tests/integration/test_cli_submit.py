@@ -19,7 +19,7 @@ from support.factories import manifest
 
 from tfdist import Client
 from tfdist.cli.main import main
-from tfdist.client import submission
+from tfdist.client import creation
 from tfdist.client.api_server import ApiServer
 from tfdist.client.errors import AlreadyExists, Invalid, NoCluster
 
@@ -185,14 +185,14 @@ def test_ctrl_c_after_any_step_leaves_nothing(
 ) -> None:
     # given a user who presses Ctrl-C while a request is under way
     write("train.py")
-    original: Callable[..., Any] = getattr(submission._Creation, step)
+    original: Callable[..., Any] = getattr(creation._Creation, step)
 
     def interrupted(*given: Any) -> Any:
         answer = original(*given)
         os.kill(os.getpid(), signal.SIGINT)
         return answer
 
-    monkeypatch.setattr(submission._Creation, step, interrupted)
+    monkeypatch.setattr(creation._Creation, step, interrupted)
     # then
     assert main(["submit", "--name", "mine", "--", "python", "train.py"]) == 130
     assert code_of(api, namespace) == []
@@ -227,14 +227,14 @@ def test_code_that_is_deleted_with_an_earlier_job_of_the_same_name_is_created_ag
 ) -> None:
     # given code of an earlier job, which the garbage collector deletes after this one has found it
     write("train.py")
-    original = submission._Creation._job
+    original = creation._Creation._job
 
     def collected(*given: Any) -> Json:
         (stored,) = code_of(api, namespace)
         api.do("DELETE", f"{CONFIG_MAPS.format(ns=namespace)}/{stored['metadata']['name']}")
         return original(*given)
 
-    monkeypatch.setattr(submission._Creation, "_job", collected)
+    monkeypatch.setattr(creation._Creation, "_job", collected)
     # then
     assert main(["submit", "--name", "mine", "--", "python", "train.py"]) == 0
     (stored,) = code_of(api, namespace)

@@ -103,6 +103,20 @@ def test_a_failed_fetch_is_reported_in_one_line(
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("path", ["code", "code/other"])
+def test_credentials_of_a_url_are_in_no_line_of_the_log(
+    repository: Repository, path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # given a URL with a token, of a job that was stored by an earlier release
+    address = repository.url.removeprefix("http://").removesuffix("code")
+
+    main([f"http://ghp_0123456789:x@{address}{path}", "HEAD", str(tmp_path / "source")])
+
+    output = "".join(capsys.readouterr())
+    assert "ghp_0123456789" not in output
+    assert f"http://***@{address}{path}" in output
+
+
 def test_a_wrong_command_line_is_a_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["only-a-repository"]) == ExitCode.USAGE
     assert "REPOSITORY REVISION TARGET" in capsys.readouterr().err

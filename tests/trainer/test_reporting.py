@@ -3,8 +3,8 @@
 import pytest
 
 from tfdist.contract import CheckpointSettings, ExitCode, Phase, Role
-from tfdist.contract_model import printable
 from tfdist.contract_reports import CheckpointReport, EvaluationReport, ProgressReport, TerminationMessage
+from tfdist.printable import printable
 from tfdist_trainer import termination
 from tfdist_trainer.errors import ConfigurationError, classify
 from tfdist_trainer.report_server import prometheus_text

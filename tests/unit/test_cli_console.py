@@ -6,6 +6,7 @@ import io
 import pytest
 
 from tfdist.cli.console import RunConsole
+from tfdist.cli.output import message, write_lines
 from tfdist.contract_reports import ProgressReport
 
 REPORT = ProgressReport.model_validate(
@@ -79,3 +80,40 @@ def test_a_closed_pipe_raises_broken_pipe_error() -> None:
 
     with pytest.raises(BrokenPipeError):
         written(Closed())
+
+
+EVIL = "\x1b]52;c;cm0gLXJmIH4K\x1b\\\x1b[2J\x1b[1;1H$ all jobs succeeded\x9b31m\x1b]0;title\x07\u202e\x1b[8A\rforged"
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_control_sequences_of_pods_are_visible_text(stream: type[io.StringIO]) -> None:
+    # given a log line and a message that write to the clipboard, clear the screen and move the cursor
+    made = stream()
+    console = RunConsole(made, ["worker-0"], lambda: 0.0)
+    # when
+    console.log("worker-0", [EVIL])
+    console.message(f"Failed: {EVIL}")
+    # then
+    text = made.getvalue().replace("\x1b[36m", "").replace("\x1b[0m", "")
+    assert text.replace("\n", "").isprintable()
+    assert "]52;c;cm0gLXJmIH4K" in text
+    assert "[2J [1;1H$ all jobs succeeded 31m ]0;title" in text
+
+
+def test_colours_of_a_line_stay_and_end_with_it() -> None:
+    made = Terminal()
+    console = RunConsole(made, ["ps-0"], lambda: 0.0)
+
+    console.log("ps-0", ["\x1b[1;31merror", "\x1b[32mok\x1b[0m", "plain"])
+
+    lines = [line.partition("| \x1b[0m")[2] for line in made.getvalue().splitlines()]
+    assert lines == ["\x1b[1;31merror\x1b[0m", "\x1b[32mok\x1b[0m", "plain"]
+
+
+def test_messages_and_tables_have_no_control_sequences(capsys: pytest.CaptureFixture[str]) -> None:
+    message(f"NotFound: {EVIL}\nsecond line")
+    write_lines([f"worker-0  {EVIL}"])
+
+    output = capsys.readouterr()
+    assert (output.out + output.err).replace("\n", "").isprintable()
+    assert len(output.err.splitlines()) == 2

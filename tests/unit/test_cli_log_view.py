@@ -50,7 +50,7 @@ def test_lines_are_selected_by_a_regular_expression_and_begin_with_their_times()
 
 
 def test_control_characters_do_not_reach_the_terminal_as_such() -> None:
-    assert shown(line("worker-0", "a\x07\x08b")) == "worker-0    | ab\n"
+    assert shown(line("worker-0", "a\x07\x08b")) == "worker-0    | a  b\n"
 
 
 def test_a_large_job_shows_the_replica_that_leads_each_gang(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from tfdist.cli.commands import report
 from tfdist.cli.errors import CommandError
-from tfdist.client.masking import MASK, Masking
+from tfdist.client.masking import Masking
 from tfdist.client.report import File
+from tfdist.url_credentials import MASK
 
 Json = dict[str, Any]
 
@@ -59,6 +60,62 @@ def test_a_masked_value_is_masked_in_logs_too() -> None:
 
     assert text == f"login with {MASK}\nAuthorization: Bearer {MASK}\nplain\n"
     assert masking.masked[-1] == "log: in its text"
+
+
+SECRETS = {
+    "shell": ("w4ndbs3cret", "export WANDB_API_KEY=w4ndbs3cret; python train.py"),
+    "option in a shell": ("tok12345", "python train.py --hub-token=tok12345"),
+    "option with a space": ("hunter2hunter2", "mysql --password hunter2hunter2 --host db"),
+    "user of a URL": ("ghp_0123456789abcdef", "cloning https://ghp_0123456789abcdef@github.com/o/r"),
+    "user and password of a URL": ("s3cr3tpw", "https://me:s3cr3tpw@host/x"),
+    "signature": ("deadbeefdeadbeef", "https://b.s3.amazonaws.com/k?X-Amz-Date=1&X-Amz-Signature=deadbeefdeadbeef"),
+    "shared access": ("c2lnbmF0dXJl", "https://a.blob.core.windows.net/c?sv=2&sig=c2lnbmF0dXJl"),
+    "YAML": ("hunter3hunter3", "password: hunter3hunter3"),
+    "JSON": ("hunter4 hunter4", '{"user": "me", "db_password": "hunter4 hunter4"}'),
+    "escaped JSON": ("hunter5hunter5", '"{\\"token\\": \\"hunter5hunter5\\"}"'),
+    "header": ("ghs_x1x2x3x4", "Authorization: token ghs_x1x2x3x4"),
+    "token alone": ("hf_abcdefghijklmnopqrst", "logged in with hf_abcdefghijklmnopqrst"),
+    "access key": ("AKIAIOSFODNN7EXAMPLE", "using AKIAIOSFODNN7EXAMPLE"),
+    "private key": ("MIIEvQIBADAN", "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN\n-----END PRIVATE KEY-----"),
+}
+
+
+@pytest.mark.parametrize(("secret", "text"), SECRETS.values(), ids=SECRETS)
+def test_secrets_in_text_are_masked_in_every_file_of_a_report(secret: str, text: str) -> None:
+    # given a text in a command, an event, a description and a log
+    masking = Masking()
+    # when
+    job = masking.json({"spec": {"command": ["sh", "-c", text]}}, "job")
+    event = masking.json([{"message": f"failed: {text}"}], "events.json")
+    log = masking.text(f"2026-11-21T21:57:31Z {text}\nnext line", "log")
+    # then
+    assert secret not in json.dumps([job, event, log])
+    assert {path.partition(".")[0].partition(":")[0] for path in masking.masked} == {"job", "events", "log"}
+    assert log.endswith("\nnext line")
+
+
+def test_what_a_command_sets_is_masked_where_its_log_prints_it() -> None:
+    masking = Masking()
+    masking.json({"command": ["sh", "-c", "export WANDB_API_KEY=w4ndbs3cret; python train.py"]}, "job")
+
+    assert masking.text("wandb: using w4ndbs3cret", "log") == f"wandb: using {MASK}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tokens: 512, token_count=3, 1200 tokens/s",
+        "key: value, monkey=banana, author: me",
+        'secret "wandb" not found',
+        "export WANDB_API_KEY=$KEY",
+        "git clone ssh://git@github.com/o/r and git@github.com:o/r",
+        "https://host/path?version=3 password is missing",
+    ],
+)
+def test_text_without_secrets_stays(text: str) -> None:
+    masking = Masking()
+
+    assert (masking.text(text, "log"), masking.masked) == (text, [])
 
 
 def test_a_report_is_written_completely_or_not_at_all(tmp_path: pathlib.Path) -> None:

@@ -216,3 +216,17 @@ def test_options_of_the_other_way_to_run_are_rejected(
 ) -> None:
     assert main(["run", *arguments]) == 2
     assert message in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_files_that_may_contain_credentials_are_sent_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    write("src/train.py")
+    write("src/.env", "TOKEN=1")
+    arguments = ["submit", "--dry-run=client", "--name", "a", "--code", "src"]
+
+    assert main([*arguments, "--", "python", "train.py"]) == 0
+    assert "may contain credentials: .env; the option --include PATTERN" in capsys.readouterr().err
+    assert main([*arguments, "--include", ".env", "--", "python", "train.py"]) == 0
+    output = capsys.readouterr().err
+    assert ("credentials" in output, "code: 2 files" in output) == (False, True)
+    assert main(["submit", "--include", ".env", "--", "bash"]) == 2
+    assert "--include: it names files of --code" in capsys.readouterr().err

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tfdist.client.code_archive import CodeArchive, pack_file, pack_folder
+from tfdist.client.code_archive import CodeArchive, pack_file, pack_folder, pack_with
 from tfdist.client.errors import CodeError
 
 
@@ -53,6 +53,52 @@ def test_what_is_never_code_is_left_out(tmp_path: Path) -> None:
     add(tmp_path, "package/a.py", "package/__pycache__/a.pyc")
 
     assert pack_folder(tmp_path).files == ("package/a.py", "train.py")
+
+
+SECRETS = {
+    ".env": "WANDB_API_KEY=1", "prod/.env.local": "A=1", "certs/tls.pem": "x", "certs/tls.KEY": "x",
+    "id_ed25519": "x", ".ssh/config": "x", ".aws/credentials": "x", ".netrc": "x", ".pypirc": "x", ".npmrc": "x",
+    ".git-credentials": "x", ".docker/config.json": "{}", ".kube/config": "x", ".kaggle/kaggle.json": "{}",
+    ".huggingface/token": "hf_x", "terraform.tfstate": "{}",
+    "gcp.json": '{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----"}',
+    "cluster.yaml": "apiVersion: v1\nclusters: []\nkind: Config\nusers: []\n",
+    "deploy": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAA",
+}  # fmt: skip
+
+
+def test_files_with_credentials_are_left_out_and_named(tmp_path: Path) -> None:
+    # given
+    code = ("train.py", "environment.py", "id_mapping.py", "keys.py", "config.json", "job.yaml", "token.py")
+    add(tmp_path, *code, text='kind: Pod\nprivate_key = "-----BEGIN PRIVATE KEY-----"\n')
+    for name, text in SECRETS.items():
+        add(tmp_path, name, text=text)
+    # when
+    archive = pack_folder(tmp_path)
+    # then
+    assert archive.files == tuple(sorted(code))
+    assert archive.secrets == tuple(sorted(SECRETS))
+    assert archive.warning is not None
+    assert archive.warning.startswith(
+        "left out of the code, as they may contain credentials: .aws/credentials, .docker/"
+    )
+    assert "and 9 more; the option --include PATTERN" in archive.warning
+    assert pack_with({"train.py": b""}, tmp_path).secrets == archive.secrets
+
+
+def test_files_with_credentials_are_included_by_their_patterns(tmp_path: Path) -> None:
+    add(tmp_path, "train.py", "certs/ca.pem", ".env")
+
+    archive = pack_folder(tmp_path, include=["certs/*.pem"])
+
+    assert (archive.files, archive.secrets) == (("certs/ca.pem", "train.py"), (".env",))
+    assert pack_folder(tmp_path, include=["*"]).warning is None
+
+
+def test_a_folder_of_credentials_alone_is_rejected(tmp_path: Path) -> None:
+    add(tmp_path, ".env")
+
+    with pytest.raises(CodeError, match=r"all files may contain credentials: \.env; the option --include"):
+        pack_folder(tmp_path)
 
 
 def test_patterns_are_those_of_git(tmp_path: Path) -> None:

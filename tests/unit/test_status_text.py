@@ -11,8 +11,8 @@ from support.factories import Lifecycle, launcher_report, manifest, pod, report,
 from support.factories import failure_in_place as failure
 
 from tfdist.api.status import Progress
-from tfdist.contract_model import printable
 from tfdist.planner import Event
+from tfdist.printable import printable
 from tfdist.status.text import LONGEST_MESSAGE, is_printable_json, message
 from tfdist.validation import FieldError
 from tfdist_operator.webhook.admission import Review, review

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 
 from tfdist.contract import ExitCode
 from tfdist.failure_text import GRAPH_TRACEBACK
+from tfdist.url_credentials import without_credentials
 
 
 class TrainerError(Exception):
@@ -120,15 +121,15 @@ _PEER_CANDIDATES: Final = frozenset({"InternalError", "UnknownError", "FailedPre
 
 
 def classify(error: BaseException) -> Failure:
-    """Return the exit code, reason and one-line message for `error`.
+    """Return the exit code, reason and one-line message for `error`, without credentials in URLs.
 
     TensorFlow's errors are recognized by class name, so that this does not import TensorFlow: those that a collective
     raises when a member fails (`tensorflow/python/framework/errors_impl.py`) mean a lost peer, and `DataLossError` a
     damaged file.
     """
     if isinstance(error, TrainerError):
-        return Failure(error.exit_code, error.reason, one_line(cause_of(str(error))))
-    name, text = type(error).__name__, one_line(cause_of(str(error)))
+        return Failure(error.exit_code, error.reason, without_credentials(one_line(cause_of(str(error)))))
+    name, text = type(error).__name__, without_credentials(one_line(cause_of(str(error))))
     if isinstance(error, BaseExceptionGroup):
         text += f"; the first: {_first_of(error)}"
     message = f"{name}: {text}"
@@ -145,7 +146,7 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> str:
     first: BaseException = group
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]
-    return f"{type(first).__name__}: {one_line(str(first))}"
+    return f"{type(first).__name__}: {without_credentials(one_line(str(first)))}"
 
 
 _RAISED: Final = re.compile(r"^    [\w.]+: ", re.MULTILINE)

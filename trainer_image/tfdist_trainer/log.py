@@ -1,7 +1,8 @@
-"""One line on standard output for each event: the time, the event's name, and fields."""
+"""One line on standard output for each event: the time, the event's name, and fields; no URL has credentials."""
 
 import sys
 
+from tfdist.url_credentials import without_credentials
 from tfdist_trainer.timestamps import now_text
 
 _also: dict[str, object] = {}
@@ -16,12 +17,12 @@ def also(**fields: object) -> None:
 def event(name: str, /, **fields: object) -> None:
     """Write `name` and `fields` as one line, floats with 4 significant digits."""
     text = " ".join(f"{key}={_text(value)}" for key, value in {**fields, **_also}.items() if value is not None)
-    print(f"{now_text()} {name} {text}".rstrip(), flush=True)
+    print(without_credentials(f"{now_text()} {name} {text}".rstrip()), flush=True)
 
 
 def error(text: str) -> None:
     """Write the error message of this replica to standard error, as one line."""
-    print(text, file=sys.stderr, flush=True)
+    print(without_credentials(text), file=sys.stderr, flush=True)
 
 
 def _text(value: object) -> str:

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, Final
 
 from tfdist.api.sweep_resource import SWEEP_KIND
-from tfdist.contract_model import printable
 from tfdist.planner.finished_job import unused_change_warning
+from tfdist.printable import printable
 from tfdist.validation import FieldError, ValidationFailed, parse, warnings
 from tfdist.validation.errors import are_all
 from tfdist.validation.structure import MAX_SPEC_BYTES

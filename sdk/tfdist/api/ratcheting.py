@@ -62,19 +62,32 @@ _UP: Final = r"(^|/)\.\.(/|$)"
 _UP_IN_SOURCE: Final = r"^([^/].*/)?\.\.(/|$)"
 _OTHER_SCHEME: Final = "^([^/gs]|g[^s]|gs[^:]|s[^3]|s3[^:]|(gs|s3)://(/|$))"
 """Of a path or URL: another scheme than `gs` or `s3`, or no bucket. RE2 has no negative lookahead."""
+_WITH_USER: Final = "^[^/]+://[^/]*@"
+_CREDENTIALS: Final = "https?://[^/]*@|[^/]+://[^/]*:[^/]*@"
+"""In `ssh` a user alone is none. Credentials would be readable by everyone who can read the job."""
 _INSIDE: Final = "must be a path within the source, without .."
 STRICTER: Final = (
     Stricter(
         "training.source.git.repository",
-        "^(file:|-)",
-        "must be the URL of a server (https, ssh, git) or user@host:path; the pod has no local repository",
+        f"^(file:|-|{_CREDENTIALS})",
+        "must be the URL of a server (https, ssh, git) or user@host:path, without credentials; send other code by "
+        "tfdist submit --code",
     ),
     Stricter("training.script", _UP_IN_SOURCE, _INSIDE),
     Stricter("training.source.git.directory", _UP, _INSIDE),
     Stricter("training.source.persistentVolumeClaim.directory", _UP, _INSIDE),
-    Stricter("checkpoint.directory", _OTHER_SCHEME, "must be an absolute path, s3://bucket/key or gs://bucket/key"),
+    Stricter(
+        "checkpoint.directory",
+        f"{_OTHER_SCHEME}|{_WITH_USER}",
+        "must be an absolute path, s3://bucket/key or gs://bucket/key, without credentials",
+    ),
 )
 """Applied by `tfdist.validation` to every job, and by the API server to new values."""
+_ENV: Final = "must be a path or a URL without credentials; set them as variables from a Secret (env)"
+ONLY_VALIDATED: Final = tuple(
+    Stricter(path, _WITH_USER, _ENV) for path in ("training.export.directory", "tensorBoard.logDirectory")
+)
+"""Applied by `tfdist.validation` to every job, and not by the API server: the definition of sweeps has no room left."""
 
 
 def _rules(within: str) -> tuple[dict[str, Any], ...]:

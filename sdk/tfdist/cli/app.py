@@ -22,6 +22,7 @@ from tfdist.cli.declarations.sweep_group import sweep_group
 from tfdist.cli.declarations.tools import tools
 from tfdist.cli.declarations.usage import usage
 from tfdist.cli.errors import MISSING_EXTRA, CommandError
+from tfdist.cli.output import message
 from tfdist.client.errors import ClientError
 
 _USAGE: Final = 2
@@ -92,7 +93,7 @@ def _guarded(command: Callable[[], int], *, debug: bool) -> int:
     except (typer.Exit, TyperException):
         raise
     except (CommandError, ClientError) as error:
-        print(error, file=sys.stderr)
+        message(error)
         return _USAGE
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -113,5 +114,5 @@ def _report_bug(error: Exception, *, debug: bool) -> int:
         traceback.print_exception(error)
     advice = "report it with the file and" if debug else "run again with --debug, and report it with"
     text = f"internal error ({type(error).__name__}: {error}). This is a bug: {advice} the text"
-    print(f"tfdist {__version__}: {text}", file=sys.stderr)
+    message(f"tfdist {__version__}: {text}")
     return _BUG

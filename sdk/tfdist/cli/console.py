@@ -1,7 +1,8 @@
 """Console of a run: the log lines of the replicas, prefixed with their names, and the progress below them.
 
 On a terminal Rich redraws the progress in place as the last line; elsewhere progress is a plain line every 10 seconds.
-Rich decides about colour: none outside terminals, and none with NO_COLOR (https://no-color.org).
+Rich decides about colour: none outside terminals, and none with NO_COLOR (https://no-color.org). A line keeps the
+colours of its pod; its other control sequences become visible text, in files and pipes too: they are read on terminals.
 """
 
 import errno
@@ -11,7 +12,6 @@ from itertools import cycle
 from typing import Final, TextIO
 
 from rich import console as rich_console
-from rich.control import strip_control_codes
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.segment import Segment
@@ -21,6 +21,7 @@ from rich.text import Text
 
 from tfdist.contract_reports import ProgressReport
 from tfdist.local import progress
+from tfdist.printable import printable, printable_line
 from tfdist.progress import percent
 
 _COLOURS: Final = ("cyan", "yellow", "green", "magenta", "blue", "bright_cyan", "bright_yellow", "bright_green")
@@ -45,11 +46,11 @@ class _Lines:
         self, console: rich_console.Console, _: rich_console.ConsoleOptions
     ) -> rich_console.RenderResult:
         if console.color_system is None:
-            yield Segment(strip_control_codes("".join(f"{prefix.text}{line}\n" for prefix, line in self._lines)))
+            yield Segment("".join(f"{prefix.text}{printable_line(line)}\n" for prefix, line in self._lines))
             return
         for prefix, line in self._lines:
             yield prefix
-            yield Segment(strip_control_codes(line) + "\n")
+            yield Segment(printable_line(line) + "\n")
 
 
 class RunConsole:
@@ -69,7 +70,7 @@ class RunConsole:
     def message(self, text: str) -> None:
         """Write a message of the run itself."""
         with self._ignoring_closed_terminal():
-            self._terminal.print(Text(text))
+            self._terminal.print(Text(printable(text)))
 
     def log(self, name: str, lines: Sequence[str]) -> None:
         """Write log lines of the replica `name`."""

@@ -18,9 +18,9 @@ from tfdist.cli.history_sections import attempt_lines, usage_fields
 from tfdist.cli.job_table import PHASE_COLOURS, phase_of
 from tfdist.cli.output import RESET, one_line
 from tfdist.cli.tables import age, ages, text_table, wrapped
-from tfdist.contract_model import printable
 from tfdist.messages import count
 from tfdist.outcome import find_condition, root_cause
+from tfdist.printable import printable
 from tfdist.remedies import remedy
 from tfdist.timestamps import parse_time
 

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, NamedTuple, TextIO
 from tfdist import validation
 from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
 from tfdist.cli.documents import Document
-from tfdist.cli.output import coloured, one_line
+from tfdist.cli.output import coloured, one_line, write_lines
 from tfdist.cli.yaml_hints import as_written, converted_keys
 from tfdist.validation import FieldError, ValidationFailed
 
@@ -29,7 +29,7 @@ class Finding(NamedTuple):
         """Write one line in the form that editors and grep read, FILE:LINE: PATH: MESSAGE."""
         path = coloured(f"{self.path}:", stream) + " " if self.path else ""
         kind = "warning: " if self.severity == "warning" else ""
-        print(f"{self.file}:{self.line}: {kind}{path}{one_line(self.message)}", file=stream)
+        write_lines([f"{self.file}:{self.line}: {kind}{path}{one_line(self.message)}"], stream)
 
 
 def finding(document: Document, path: str, message: str, severity: Severity = "error") -> Finding:

@@ -8,7 +8,7 @@ from tfdist.api.history_status import AttemptStatus
 from tfdist.cli.output import one_line
 from tfdist.cli.tables import age, text_table
 from tfdist.cli.usage_table import amount, percentage, spent
-from tfdist.contract_model import printable
+from tfdist.printable import printable
 from tfdist.timestamps import parse_time
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.status import JobPhase, Summary
 from tfdist.cli.find import FULL_RESOURCE
 from tfdist.cli.manifests import ordered, write_yaml
-from tfdist.cli.output import GREEN, RED, YELLOW, has_colour, one_line, width_of
+from tfdist.cli.output import GREEN, RED, YELLOW, has_colour, one_line, width_of, write_lines
 from tfdist.cli.tables import Column, age, table
-from tfdist.contract_model import printable
+from tfdist.printable import printable
 from tfdist.timestamps import parse_time
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def write_jobs(
         return
     width, colour = width_of(stream), has_colour(stream)
     lines = job_table(jobs, now, width=width, namespaces=namespaces, wide=output == "wide", colour=colour)
-    stream.writelines(f"{line}\n" for line in lines)
+    write_lines(lines, stream)
 
 
 def write_document(stream: TextIO, document: Mapping[str, Any], output: str) -> None:

@@ -3,7 +3,10 @@
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from typing import Any, Final, TextIO
+
+from tfdist.printable import printable_line
 
 RED: Final = "\033[31m"
 GREEN: Final = "\033[32m"
@@ -33,4 +36,11 @@ def one_line(text: str) -> str:
 
 def message(text: Any) -> None:
     """Write a message for the user to standard error, separate from the result on standard output."""
-    print(text, file=sys.stderr)
+    write_lines(str(text).split("\n"), sys.stderr)
+
+
+def write_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
+    """Write lines to a stream, by default standard output, without control characters other than colours."""
+    target = stream or sys.stdout
+    target.writelines(f"{printable_line(line)}\n" for line in lines)
+    target.flush()

@@ -8,10 +8,10 @@ from typing import Any, Final, TextIO
 
 from tfdist.cli.find import FULL_SWEEP_RESOURCE
 from tfdist.cli.job_table import PHASE_COLOURS, phase_of
-from tfdist.cli.output import has_colour, one_line, width_of
+from tfdist.cli.output import has_colour, one_line, width_of, write_lines
 from tfdist.cli.tables import Column, age, table
 from tfdist.client.sweep import Sweep, Trial, columns, parameter_names, rows
-from tfdist.contract_model import printable
+from tfdist.printable import printable
 from tfdist.timestamps import parse_time
 
 _NAMESPACE: Final = Column("NAMESPACE", 12)
@@ -50,7 +50,7 @@ def write_sweeps(
         for each in sweeps
     ]
     lines = table(headings, cells, width=width_of(stream), colour=has_colour(stream))
-    stream.writelines(f"{line}\n" for line in lines)
+    write_lines(lines, stream)
 
 
 def result_table(trials: Sequence[Trial], *, width: int | None, colour: bool = False) -> list[str]:

@@ -73,15 +73,20 @@ class ApiServer:
             answer: Json = json.loads(content) if content else {}
             return answer
 
-    def delete(self, path: str, *, uid: str | None = None) -> None:
+    def delete(self, path: str, *, uid: str | None = None, version: str | None = None) -> None:
         """Delete an object and then, in the background, what it owns; with `uid` only if it is this one.
+
+        With `version`, its `metadata.resourceVersion`, it is deleted only if it has not changed.
 
         Raises:
             NotFound: there is no such object.
+            Conflict: it is another object, or has changed.
             ClientError: the request failed.
         """
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
-        self.request("DELETE", path, options | ({"preconditions": {"uid": uid}} if uid else {}))
+        given = {"uid": uid, "resourceVersion": version}
+        preconditions = {name: value for name, value in given.items() if value}
+        self.request("DELETE", path, options | ({"preconditions": preconditions} if preconditions else {}))
 
     @contextlib.contextmanager
     def stream(self, path: str, query: Query | None = None) -> Iterator[Iterator[bytes]]:
@@ -141,7 +146,8 @@ class ApiServer:
         except ApiException as error:
             raise errors.NoCluster(f"{self.connection}: {_first_line(error.reason)}") from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise errors.NoCluster(f"{self.connection} does not answer: {_cause(error)}") from None
+            kind = errors.NotConnected if _is_unsent(error) else errors.NoCluster
+            raise kind(f"{self.connection} does not answer: {_cause(error)}") from None
 
     def signed(self, path: str) -> tuple[str, dict[str, str]]:
         """Return the URL of a path, and the headers with the user's credentials in lower case."""
@@ -181,6 +187,14 @@ def _kind(code: int, status: Json) -> type[errors.ClientError]:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _is_unsent(error: BaseException) -> bool:
+    """Return whether an error of urllib3 is that of a connection that could not be made."""
+    reason = getattr(error, "reason", None)
+    if isinstance(reason, BaseException):
+        return _is_unsent(reason)
+    return isinstance(error, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError)
 
 
 def _cause(error: BaseException) -> str:

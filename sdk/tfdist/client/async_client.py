@@ -48,6 +48,7 @@ class AsyncClient:
         *,
         code: str | CodeArchive | None = None,
         set: Mapping[str, Any] | None = None,  # noqa: A002  as in Client
+        include: Sequence[str] = (),
         config_maps: Sequence[Mapping[str, Any]] = (),
         dry_run: bool = False,
     ) -> AsyncJobHandle:
@@ -56,7 +57,7 @@ class AsyncClient:
         A task that is cancelled meanwhile does not stop the creation, which has begun.
         """
         handle = await asyncio.to_thread(
-            self.client.submit, job, code=code, set=set, config_maps=config_maps, dry_run=dry_run
+            self.client.submit, job, code=code, set=set, include=include, config_maps=config_maps, dry_run=dry_run
         )
         return AsyncJobHandle(self.client, handle.job)
 

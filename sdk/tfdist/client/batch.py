@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tfdist.api.status import JobPhase
 from tfdist.client.errors import AlreadyExists, BatchFailed, ClientError, FunctionError, NotFound, WaitTimeout
 from tfdist.client.job import Job, JobResult, result_of
-from tfdist.client.submission import generated_name
+from tfdist.client.submission import Submission, generated_name, prepare_changed
 from tfdist.client.watch import patiently
 from tfdist.messages import count
 
@@ -45,6 +45,8 @@ class BatchHandle:
         self.name = name
         self._client = client
         self._waiting = deque(waiting)
+        self._next: Submission | None = None
+        """The first of those that wait; tried again, it finds a job that it has created without an answer."""
         self._parallelism = parallelism or len(waiting)
         self._jobs: dict[str, Job] = {}
         """The jobs as they were last read, by name."""
@@ -83,10 +85,13 @@ class BatchHandle:
             ClientError: a job cannot be created; the next call tries it again.
         """
         while self._waiting and len(self._unfinished()) < self._parallelism:
-            manifest, archive = self._waiting[0]
-            handle = self._client.submit(manifest, code=archive)
+            if self._next is None:
+                manifest, archive = self._waiting[0]
+                self._next = prepare_changed(manifest, self._client.namespace, archive, {}, ())
+            handle = self._client.create(self._next)
             self._jobs[handle.name] = handle.job
             self._waiting.popleft()
+            self._next = None
 
     def as_completed(self, timeout: float | None = None) -> "Iterator[JobHandle]":
         """Yield each job once it has finished, whether it has succeeded or not, and create the next ones.

@@ -71,6 +71,7 @@ class Client:
         *,
         code: "str | os.PathLike[str] | CodeArchive | None" = None,
         set: Mapping[str, Any] | None = None,  # noqa: A002  the name of the command's option
+        include: Sequence[str] = (),
         config_maps: Sequence[Mapping[str, Any]] = (),
         dry_run: bool = False,
     ) -> JobHandle:
@@ -79,6 +80,8 @@ class Client:
         Args:
             job: the manifest. Without a namespace it is created in that of the client.
             code: a folder, or one script, that becomes `training.source.archive`: a ConfigMap that the job owns.
+            include: patterns, as in `.gitignore`, of files in the folder that go with the job although they may
+                contain credentials; others of those are left out and named in a warning.
             set: values of fields by their paths below `spec`, such as `{"training.config.epochs": 3}`. With `set` or
                 `code` the job is validated before the first request.
             config_maps: ConfigMaps that the job refers to. They are created, or must have the same content.
@@ -92,7 +95,8 @@ class Client:
         """
         from tfdist.client import submission  # noqa: PLC0415  see TYPE_CHECKING
 
-        prepared = submission.prepare_changed(submission.manifest_of(job), self.namespace, code, set or {}, config_maps)
+        manifest = submission.manifest_of(job)
+        prepared = submission.prepare_changed(manifest, self.namespace, code, set or {}, config_maps, include)
         return self.create(prepared, dry_run=dry_run)
 
     def create(self, submission: "Submission", *, dry_run: bool = False) -> JobHandle:
@@ -101,7 +105,7 @@ class Client:
         Raises:
             ClientError: a request failed.
         """
-        from tfdist.client.submission import create  # noqa: PLC0415  see TYPE_CHECKING
+        from tfdist.client.creation import create  # noqa: PLC0415  see TYPE_CHECKING
 
         placed = submission.in_namespace(self.namespace)
         return self.handle(Job(create(self.api, placed, dry_run=dry_run)))

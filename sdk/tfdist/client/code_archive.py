@@ -8,12 +8,15 @@ import stat
 import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from pathspec import GitIgnoreSpec
+
 from tfdist.client.errors import CodeError
 from tfdist.client.ignored_files import IgnoreRules
+from tfdist.client.secret_files import is_secret
 from tfdist.contract import CODE_BYTES
 
 PACKED_BYTES: Final = 900 << 10
@@ -21,6 +24,7 @@ PACKED_BYTES: Final = 900 << 10
 
 _HASH_CHARACTERS: Final = 8
 _LARGEST: Final = 10
+_INCLUDE: Final = "the option --include PATTERN (in Python include=[PATTERN]) sends one nevertheless"
 _ADVICE: Final = (
     "name what is not code in .tfdistignore, or take the code from a Git repository or a claim (training.source), or "
     "from an image"
@@ -33,11 +37,22 @@ class CodeArchive:
 
     content: bytes
     files: tuple[str, ...]
+    secrets: tuple[str, ...] = ()
+    """Files of the folder that may contain credentials, and were left out."""
 
     @property
     def digest(self) -> str:
         """The first characters of the content's hash."""
         return hashlib.sha256(self.content).hexdigest()[:_HASH_CHARACTERS]
+
+    @property
+    def warning(self) -> str | None:
+        """Names the files that were left out as credentials, and how to send one nevertheless."""
+        if not self.secrets:
+            return None
+        more = [f"and {len(self.secrets) - _LARGEST} more"] if len(self.secrets) > _LARGEST else []
+        names = ", ".join([*self.secrets[:_LARGEST], *more])
+        return f"left out of the code, as they may contain credentials: {names}; {_INCLUDE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +64,33 @@ class _File:
     size: int
 
 
-def pack(path: Path) -> CodeArchive:
-    """Return the archive of a folder, or of one file.
+def pack(path: Path, include: Sequence[str] = ()) -> CodeArchive:
+    """Return the archive of a folder, or of one file; `include` as in `pack_folder`.
 
     Raises:
         CodeError: as in `pack_folder`.
     """
-    return pack_file(path.name, path.parent) if path.is_file() else pack_folder(path)
+    return pack_file(path.name, path.parent) if path.is_file() else pack_folder(path, include)
 
 
-def pack_folder(folder: Path) -> CodeArchive:
+def pack_folder(folder: Path, include: Sequence[str] = ()) -> CodeArchive:
     """Return the archive of a folder, without the files that its `.gitignore` and `.tfdistignore` name.
+
+    Args:
+        folder: of the code.
+        include: patterns as in `.gitignore` of files that are packed although they may contain credentials.
 
     Raises:
         CodeError: a file cannot be read, a link points outside of the folder, or there is no file or too much.
     """
     if not folder.is_dir():
         raise CodeError(f"{folder}: no such folder")
-    files = _list_files(folder)
+    files, found = _without_secrets(_list_files(folder), include)
+    if not files and found:
+        raise CodeError(f"{folder}: all files may contain credentials: {', '.join(found[:_LARGEST])}; {_INCLUDE}")
     if not files:
         raise CodeError(f"{folder}: there is no file to pack: the folder is empty, or .gitignore names all of it")
-    return _pack(folder, files)
+    return replace(_pack(folder, files), secrets=found)
 
 
 def pack_file(name: str, folder: Path) -> CodeArchive:
@@ -85,8 +106,10 @@ def pack_file(name: str, folder: Path) -> CodeArchive:
         raise CodeError(_unreadable(error, path)) from None
 
 
-def pack_with(generated: Mapping[str, bytes], folder: Path | None) -> CodeArchive:
+def pack_with(generated: Mapping[str, bytes], folder: Path | None, include: Sequence[str] = ()) -> CodeArchive:
     """Return the archive of a folder, or of nothing, with generated files in place of those of the same path.
+
+    `include` as in `pack_folder`.
 
     Raises:
         CodeError: as in `pack_folder`; a folder without a file is packed.
@@ -94,13 +117,34 @@ def pack_with(generated: Mapping[str, bytes], folder: Path | None) -> CodeArchiv
     if folder is not None and not folder.is_dir():
         raise CodeError(f"{folder}: no such folder")
     with tempfile.TemporaryDirectory() as temporary:
-        files = {file.name: file for file in (_list_files(folder) if folder is not None else ())}
+        kept, found = _without_secrets(_list_files(folder) if folder is not None else (), include)
+        files = {file.name: file for file in kept}
         for name, content in generated.items():
             path = Path(temporary, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
             files[name] = _File(name, path, len(content))
-        return _pack(folder or Path(temporary), [files[name] for name in sorted(files)])
+        return replace(_pack(folder or Path(temporary), [files[name] for name in sorted(files)]), secrets=found)
+
+
+def _without_secrets(files: Iterable[_File], include: Sequence[str]) -> tuple[list[_File], tuple[str, ...]]:
+    """Return the files to pack, and the paths of those that may contain credentials and are not included."""
+    try:
+        included = GitIgnoreSpec.from_lines(include)
+    except ValueError as error:
+        raise CodeError(f"include: an invalid pattern: {error}") from None
+    kept: list[_File] = []
+    secrets: list[str] = []
+    for file in files:
+        try:
+            is_kept = included.match_file(file.name) or not is_secret(file.path, file.name)
+        except OSError as error:
+            raise CodeError(_unreadable(error, file.path)) from None
+        if is_kept:
+            kept.append(file)
+        else:
+            secrets.append(file.name)
+    return kept, tuple(secrets)
 
 
 def _list_files(folder: Path) -> list[_File]:

@@ -9,6 +9,10 @@ class NoCluster(ClientError):  # noqa: N818  the other names are those of the AP
     """There is no cluster to talk to: no kubeconfig, no such context, or no connection."""
 
 
+class NotConnected(NoCluster):
+    """No connection to the API server could be made, so the request was not sent."""
+
+
 class Unauthorized(ClientError):  # noqa: N818
     """401: the cluster rejects the credentials, for example because a login has expired."""
 

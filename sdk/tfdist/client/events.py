@@ -14,7 +14,7 @@ from tfdist.client.errors import NoCluster, Unavailable
 from tfdist.client.job import Job
 from tfdist.client.watch import notifications, patiently
 from tfdist.contract import Role
-from tfdist.contract_model import printable
+from tfdist.printable import printable
 from tfdist.timestamps import parse_time
 
 _WATCH_SECONDS: Final = 60

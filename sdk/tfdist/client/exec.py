@@ -15,7 +15,7 @@ from tfdist.client.api_server import ApiServer, Json
 from tfdist.client.errors import NoCluster, NotPossible
 from tfdist.client.replica_pods import ReplicaPod
 from tfdist.contract import MAIN_CONTAINER
-from tfdist.contract_model import printable
+from tfdist.printable import printable
 
 SHELL: Final = ("sh", "-c", "if command -v bash >/dev/null 2>&1; then exec bash; fi; exec sh")
 """Command that is bash if the image has it."""

@@ -9,7 +9,7 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
@@ -31,7 +31,10 @@ R = TypeVar("R")
 Json = dict[str, Any]
 
 ARGUMENTS: Final = "tfdist.dev/arguments"
-"""Annotation with the arguments of the function, as JSON, if they are short."""
+"""Annotation with the arguments of the function, as JSON, if they are short.
+
+It hides nothing: the code, a ConfigMap with the same readers, has them too. Secrets belong in variables from a Secret.
+"""
 
 _CLIENT: Final = "client"
 _NAME_CHARACTERS: Final = 40
@@ -47,6 +50,7 @@ class JobOptions:
     gpus: int | None = None
     image: str | None = None
     code: str | os.PathLike[str] | None = None
+    include: Sequence[str] = ()
     name: str | None = None
     checkpoint: str | Mapping[str, Any] | None = None
     env: Mapping[str, str] | None = None
@@ -64,6 +68,7 @@ def job(
     gpus: int | None = None,
     image: str | None = None,
     code: str | os.PathLike[str] | None = None,
+    include: Sequence[str] = (),
     name: str | None = None,
     checkpoint: str | Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
@@ -81,7 +86,8 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Args:
         function: one that is defined in a file or a cell of a notebook.
         **options: those of `JobOptions`. `workers` and `gpus` for each of them; `image` instead of the trainer's;
-            `code`, a folder with other modules that it imports; `name` of the job, by default that of the function and
+            `code`, a folder with other modules that it imports, and `include`, patterns of its files to send although
+            they may contain credentials; `name` of the job, by default that of the function and
             five characters; `checkpoint`, the directory or the whole part of the specification; `env`, variables;
             `spec`, further fields of the specification.
 
@@ -112,7 +118,9 @@ class JobFunction(Generic[P, R]):
         return f"<tfdist.job {self._name}{self._signature}>"
 
     def submit(self, *args: Any, client: "Client | None" = None, **kwargs: Any) -> "JobHandle":
-        """Create a job that calls the function with these arguments, which must be JSON.
+        """Create a job that calls the function with these arguments, which must be JSON and no secrets.
+
+        The code and an annotation of the job contain them.
 
         Args:
             *args: of the function.
@@ -184,7 +192,7 @@ class JobFunction(Generic[P, R]):
         values = self._arguments(args, kwargs)
         folder = None if self.options.code is None else Path(self.options.code)
         source = source_of(self._checked, folder)
-        archive = pack_with(source.files | {SCRIPT: script_of(source, values)}, folder)
+        archive = pack_with(source.files | {SCRIPT: script_of(source, values)}, folder, self.options.include)
         return self._manifest(values), archive
 
     @property

@@ -7,7 +7,7 @@ from typing import Final
 from tfdist import outcome
 from tfdist.api.status import EvaluationResult, ExportStatus, JobPhase, ReplicaFailure, TFDistJobStatus
 from tfdist.client.stored import StoredObject
-from tfdist.contract_model import printable
+from tfdist.printable import printable
 from tfdist.render.names import RESTART_ANNOTATION
 
 FINAL: Final = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED})

@@ -1,9 +1,10 @@
 """Masks possible secrets in JSON and text for a bug report, and lists their locations.
 
-Masked are values of environment variables, fields and options whose name hints at a secret, passwords in URLs, the
-annotation of `kubectl apply` (it repeats the whole manifest), and the names of image pull secrets. A masked value is
-masked in other text too, such as a log. Names of other Secrets and of keys in them are kept: they are no secrets, and a
-wrong one is a frequent cause of failures.
+Masked are values of environment variables, fields and options whose name hints at a secret, also in text such as the
+command of a shell or a log; credentials in URLs, tokens of a known form and private keys; the annotation of `kubectl
+apply` (it repeats the whole manifest), and the names of image pull secrets. A masked value is masked in other text too,
+such as a log. Names of other Secrets and of keys in them are kept: they are no secrets, and a wrong one is a frequent
+cause of failures.
 """
 
 import json
@@ -11,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-MASK: Final = "***"
+from tfdist.url_credentials import MASK, without_credentials
 
 _HINT: Final = re.compile(
     r"secret|token|passw|passphrase|pwd|credential|private|auth|api_?-?key|access_?-?key|account_?-?key|"
@@ -23,8 +24,33 @@ _KUBERNETES_FIELDS: Final = frozenset(
 )
 """Fields of Kubernetes whose name hints at a secret and whose value is none."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_URL_PASSWORD: Final = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)(?=@)")
-_HEADER: Final = re.compile(r"\b(bearer|basic) +([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_HEADER: Final = re.compile(
+    r"(\b(?:bearer|basic) +|"
+    r"\bauthorization\\*[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\*[\"']?(?:(?:token|digest|negotiate|apikey) +)?)"
+    r"(?!(?:bearer|basic) )([A-Za-z0-9._~+/=-]{8,})",
+    re.IGNORECASE,
+)
+_ASSIGNED: Final = re.compile(
+    r"((?:secret|token|passw(?:or)?d|passphrase|pwd|credentials?|api_?-?key|access_?-?key(?:_?id)?|account_?-?key|"
+    r"(?:secret|private|encryption|session|auth|master)_?-?key|signature|cookie|dsn|connection_?-?string|_pat)"
+    r"(?:\\*[\"']?[ \t]{0,8}[=:][ \t]{0,8})"
+    r"(\\*[\"'])?)((?(2)[^\"'\\\n]+|[^\s\"'\\&,;)}\]]+))",
+    re.IGNORECASE,
+)
+"""A name that ends like that of a secret, as in `export API_KEY=...`, `password: ...` and `"token": "..."`."""
+_GIVEN: Final = re.compile(
+    r"(-[\w.-]{0,60}?(?:secret|token|passw(?:or)?d|passphrase|pwd|api[_-]?key|access[_-]?key)[ \t]{1,8})"
+    r"([^\s-]\S*)",
+    re.IGNORECASE,
+)
+"""An option with its value as the next word."""
+_KNOWN: Final = re.compile(
+    r"\b(?:gh[pousr]_\w{10,}|github_pat_\w{10,}|glpat-[\w-]{10,}|hf_[A-Za-z0-9]{16,}|xox[abprs]-[\w-]{10,}|"
+    r"A[KS]IA[A-Z0-9]{12,}|AIza[\w-]{30,}|sk-[\w-]{20,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+)"
+)
+_PRIVATE_KEY: Final = re.compile(
+    r"-----BEGIN ([A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?)-----[A-Za-z0-9+/=\s\\:,-]{0,16384}?-----END \1-----"
+)
 _OPTION: Final = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 _SHORTEST: Final = 6
 """Of a value that is masked in other text too: shorter ones occur by chance."""
@@ -51,9 +77,8 @@ class Masking:
                 return value
 
     def text(self, text: str, path: str) -> str:
-        """Return text with masked URLs, headers and values that were masked elsewhere."""
-        masked_text = _URL_PASSWORD.sub(rf"\1:{MASK}", text)
-        masked_text = _HEADER.sub(rf"\1 {MASK}", masked_text)
+        """Return text with masked URLs, headers, assignments, tokens and values that were masked elsewhere."""
+        masked_text = _patterns_masked(text)
         for value in sorted(self._values, key=len, reverse=True):
             masked_text = masked_text.replace(value, MASK)
         if masked_text != text:
@@ -98,16 +123,36 @@ class Masking:
                 return json.dumps(self.json(json.loads(value), path))
             except ValueError:
                 pass
+        # what a command sets may be printed by it
+        self._values |= {match[3] for match in _ASSIGNED.finditer(value) if _is_distinct(match[3])}
         return self.text(value, path)
 
     def _mask(self, value: str, path: str) -> str:
         if not value or value.startswith("$("):
             return value  # a reference to another variable
         self._note(path)
-        if len(value) >= _SHORTEST and not path.endswith(_LAST_APPLIED):
+        if _is_distinct(value) and not path.endswith(_LAST_APPLIED):
             self._values.add(value)
         return MASK
 
     def _note(self, path: str) -> None:
         if path not in self.masked:
             self.masked.append(path)
+
+
+def _patterns_masked(text: str) -> str:
+    text = without_credentials(_PRIVATE_KEY.sub(MASK, text))
+    text = _HEADER.sub(rf"\1{MASK}", text)
+    text = _ASSIGNED.sub(lambda match: match[0] if _is_reference(match[3]) else f"{match[1]}{MASK}", text)
+    text = _GIVEN.sub(lambda match: match[0] if _is_reference(match[2]) else f"{match[1]}{MASK}", text)
+    return _KNOWN.sub(MASK, text)
+
+
+def _is_reference(value: str) -> bool:
+    """Return whether a value is masked already, or is that of a variable."""
+    return value.startswith((MASK, "$"))
+
+
+def _is_distinct(value: str) -> bool:
+    """Return whether a value hardly occurs by chance in other text."""
+    return len(value) >= _SHORTEST and not _is_reference(value)

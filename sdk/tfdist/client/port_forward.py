@@ -22,7 +22,7 @@ from tfdist.client import websocket
 from tfdist.client.api_server import ApiServer
 from tfdist.client.errors import ClientError, NotPossible
 from tfdist.client.replica_pods import ReplicaPod
-from tfdist.contract_model import printable
+from tfdist.printable import printable
 
 HOST: Final = "127.0.0.1"
 REJECTED: Final = os.strerror(errno.ECONNREFUSED).lower()

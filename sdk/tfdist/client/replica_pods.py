@@ -9,7 +9,7 @@ from tfdist.client.api_server import ApiServer, Json
 from tfdist.client.errors import Invalid, NotFound, NotPossible
 from tfdist.client.job import Job
 from tfdist.contract import MAIN_CONTAINER, Role, replica_name
-from tfdist.contract_model import printable
+from tfdist.printable import printable
 from tfdist.render.names import ATTEMPT_LABEL, INDEX_LABEL, JOB_UID_LABEL, ROLE_LABEL, TENSORBOARD_LABEL
 
 _ORDER: Final = tuple(map(str, Role))

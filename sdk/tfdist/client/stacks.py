@@ -7,7 +7,7 @@ from tfdist.client.errors import ClientError, NotPossible
 from tfdist.client.port_forward import REJECTED, connected
 from tfdist.client.replica_pods import ReplicaPod
 from tfdist.contract import REPORT_PORT, STACKS_PATH
-from tfdist.contract_model import printable
+from tfdist.printable import printable
 from tfdist.report_response import SEGMENT_BYTES, ReportResponse, ResponseError, report_request
 
 _MAX_BYTES: Final = 4 << 20

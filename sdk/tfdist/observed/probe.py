@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from tfdist.contract_model import printable
 from tfdist.observed.job_view import ProbeResult
+from tfdist.printable import printable
 
 _KEPT_STACKS: Final = 4096
 """Maximum characters of all replicas' stacks in a failure record: users read the status."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tfdist.contract_model import is_printable, printable
+from tfdist.printable import is_printable, printable
 
 LONGEST_MESSAGE: Final = 4096
 """Maximum number of characters of a message."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tfdist import messages
-from tfdist.contract_model import printable
+from tfdist.printable import printable
 
 MAX_PROBLEMS: Final = 100
 """Errors or warnings of a manifest that are reported; of more, their number."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from tfdist.api.features import unsupported
-from tfdist.api.ratcheting import STRICTER
+from tfdist.api.ratcheting import ONLY_VALIDATED, STRICTER
 from tfdist.api.v1 import TFDistJob
 from tfdist.validation.errors import FieldError, ValidationFailed, first
 from tfdist.validation.merged_pods import merged_problems
@@ -95,7 +95,11 @@ def _is_below(path: str, fields: Iterable[str]) -> bool:
 
 def _newer_rules(job: TFDistJob) -> Iterator[FieldError]:
     """Yield the violated rules that an earlier release did not have; the API server applies them to new values only."""
-    yield from (FieldError(f"spec.{rule.path}", rule.message) for rule in STRICTER if rule.is_broken(job.spec))
+    yield from (
+        FieldError(f"spec.{rule.path}", rule.message)
+        for rule in (*STRICTER, *ONLY_VALIDATED)
+        if rule.is_broken(job.spec)
+    )
 
 
 def _schemaless_problems(content: Mapping[str, Any]) -> Iterator[FieldError]:

@@ -9,6 +9,10 @@ DATA: Final = {"train": "/data/train.csv", "eval": "/data/eval.csv"}
 CLAIM: Final = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
 OWN: Final = {"program": "mine:Line"}
 CONFIG: Final = ".training.config"
+REPOSITORY: Final = (
+    "must be the URL of a server (https, ssh, git) or user@host:path, without credentials; send other code by "
+    "tfdist submit --code"
+)
 EITHER: Final = (
     "exactly one of program and script is required; set program for the bundled trainer, or script for a script"
 )
@@ -159,14 +163,26 @@ _SOURCES: Final = (
     git(
         "a repository of the pod",
         "repository",
-        "must be the URL of a server (https, ssh, git) or user@host:path; the pod has no local repository",
+        REPOSITORY,
         repository="file:///etc",
     ),
     git(
         "a repository that is an option",
         "repository",
-        "must be the URL of a server (https, ssh, git) or user@host:path; the pod has no local repository",
+        REPOSITORY,
         repository="-o@host:path",
+    ),
+    git(
+        "a token in the URL of a repository",
+        "repository",
+        REPOSITORY,
+        repository="https://ghp_0123456789@github.com/o/r",
+    ),
+    git(
+        "a password in the URL of a repository",
+        "repository",
+        REPOSITORY,
+        repository="ssh://git:s3cr3t@github.com/o/r",
     ),
     git(
         "a folder outside of the repository",

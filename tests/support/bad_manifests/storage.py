@@ -19,11 +19,18 @@ def pattern(name: str, text: str, reason: str) -> Bad:
 
 
 IN_STORE: Final[dict[str, Any]] = {"checkpoint": {"directory": "s3://bucket/{name}"}}
-URL: Final = "must be an absolute path, s3://bucket/key or gs://bucket/key"
+URL: Final = "must be an absolute path, s3://bucket/key or gs://bucket/key, without credentials"
 CASES: Final[tuple[Bad, ...]] = (
     *(
         rule(f"checkpoints in {url}", ".checkpoint.directory", URL, checkpoint={"directory": url})
         for url in ("hdfs://cluster/a", "g://a/b", "s4://bucket/a", "https://server/a", "s3:///a", "gs://")
+    ),
+    rule("credentials in a store", ".checkpoint.directory", URL, checkpoint={"directory": "s3://AKIA1:key@bucket/a"}),
+    pod(
+        "credentials in a directory",
+        ".tensorBoard.logDirectory",
+        "must be a path or a URL without credentials; set them as variables from a Secret (env)",
+        tensorBoard={"logDirectory": "gs://token@bucket/a"},
     ),
     pod(
         "event files in the object store of the checkpoints",

@@ -13,7 +13,7 @@ from tfdist.cli import yaml_loader
 from tfdist.cli.commands.wait import seconds
 from tfdist.cli.errors import CommandError
 from tfdist.cli.find import attach, without_kind
-from tfdist.cli.output import message, width_of
+from tfdist.cli.output import message, width_of, write_lines
 from tfdist.cli.usage_table import Prices, Spent, cost_table, spent, total
 from tfdist.client.client import Client
 from tfdist.client.job import Job
@@ -80,7 +80,7 @@ def execute(client: Client, request: Request) -> int:
         sys.stdout.write("\n")
     elif costs:
         lines = cost_table(costs, prices, width=width_of(sys.stdout), namespaces=request.all_namespaces)
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+        write_lines(lines)
     else:
         message("No jobs found" if request.all_namespaces else f"No jobs found in {client.namespace} namespace.")
     return 0

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from tfdist.cli.description import description
 from tfdist.cli.find import attach
-from tfdist.cli.output import has_colour, width_of
+from tfdist.cli.output import has_colour, width_of, write_lines
 from tfdist.client.client import Client
 from tfdist.client.errors import ClientError
 from tfdist.client.events import Event
@@ -22,5 +22,5 @@ def execute(client: Client, name: str) -> int:
     lines = description(
         handle.job, events, datetime.now(UTC), width=width_of(sys.stdout), colour=has_colour(sys.stdout)
     )
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    write_lines(lines)
     return 0

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Final
 
 from tfdist.cli.find import attach, command
-from tfdist.cli.output import GREEN, RED, YELLOW, has_colour, message, width_of
+from tfdist.cli.output import GREEN, RED, YELLOW, has_colour, message, width_of, write_lines
 from tfdist.cli.tables import Column, text_rows
 from tfdist.client.check import Check, Result
 from tfdist.client.client import Client
@@ -27,7 +27,7 @@ def execute(client: Client, name: str | None, *, output: str) -> int:
         checks.append(check)
         if output == "text":
             lines = _lines(check, width=width_of(sys.stdout), colour=has_colour(sys.stdout))
-            print("\n".join(lines), flush=True)
+            write_lines(lines)
     if output == "json":
         print(json.dumps({"checks": [asdict(check) for check in checks]}, indent=2))
     problems = sum(check.result is Result.PROBLEM for check in checks)

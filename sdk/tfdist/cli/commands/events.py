@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tfdist.cli.find import attach
-from tfdist.cli.output import YELLOW, has_colour, message, width_of
+from tfdist.cli.output import YELLOW, has_colour, message, width_of, write_lines
 from tfdist.cli.tables import Column, Row, ages, format_rows, headings_of, table, text_rows, widths_of
 from tfdist.client.client import Client
 from tfdist.client.errors import NotFound
@@ -32,7 +32,7 @@ def execute(client: Client, name: str, *, follow: bool) -> int:
         message(f'No events found of job "{name}".')
         return 0
     lines = event_table(events, datetime.now(UTC), width=width_of(sys.stdout), colour=has_colour(sys.stdout))
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    write_lines(lines)
     return 0
 
 
@@ -56,7 +56,7 @@ def _follow(client: Client, name: str) -> None:
             lines = format_rows(columns, [row], widths)
         else:
             lines = text_rows(columns, [row], widths, width=width, colour=colour)
-        print("\n".join(lines), flush=True)
+        write_lines(lines)
 
     write(headings_of(columns))
     try:

@@ -35,6 +35,8 @@ class Request:
     """Arguments after `--`."""
     options: JobOptions = field(default_factory=JobOptions)
     code: Path | None = None
+    include: Sequence[str] = ()
+    """Files of `code` that go with the job although they may contain credentials."""
     values: Sequence[str] = ()
     """Those of `--set`."""
     namespace: str | None = None
@@ -118,11 +120,15 @@ def _check_namespace(job: Mapping[str, Any], namespace: str | None) -> None:
 def _archive(job: dict[str, Any], request: Request) -> CodeArchive | None:
     """Return the packed folder of `--code`; the path of a script in it becomes relative to it."""
     if request.code is None:
+        if request.include:
+            raise CommandError("--include: it names files of --code; add --code FOLDER")
         return None
     training = (job.get("spec") or {}).get("training")
     if not isinstance(training, dict) or not (training.get("script") or training.get("program")):
         raise CommandError("--code: only a script or program uses a folder of code; write -- python SCRIPT.py")
-    archive = pack_folder(request.code)
+    archive = pack_folder(request.code, request.include)
+    if archive.warning:
+        message(archive.warning)
     script = training.get("script")
     if isinstance(script, str) and script.endswith(".py") and not script.startswith("/"):
         inside = _inside(script, request.code)

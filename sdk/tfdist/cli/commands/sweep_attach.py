@@ -9,8 +9,8 @@ from tfdist.client.client import Client
 from tfdist.client.errors import WaitTimeout
 from tfdist.client.sweep import Sweep
 from tfdist.client.sweeps import SweepHandle
-from tfdist.contract_model import printable
 from tfdist.outcome import DEADLINE_EXCEEDED
+from tfdist.printable import printable
 
 _DETACHED: Final = 130
 

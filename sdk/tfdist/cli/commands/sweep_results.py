@@ -4,7 +4,7 @@ import sys
 
 from tfdist.cli.find import attach_sweep
 from tfdist.cli.job_table import write_document
-from tfdist.cli.output import has_colour, message, width_of
+from tfdist.cli.output import has_colour, message, width_of, write_lines
 from tfdist.cli.sweep_table import result_table, write_csv
 from tfdist.client.client import Client
 
@@ -28,7 +28,7 @@ def execute(client: Client, name: str, *, output: str | None, best_first: bool) 
         write_document(sys.stdout, head | {"results": [trial.document() for trial in trials]}, output)
     elif trials:
         lines = result_table(trials, width=width_of(sys.stdout), colour=has_colour(sys.stdout))
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+        write_lines(lines)
     else:
         message(f'sweep "{sweep.name}" has no trials yet')
     return 0

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND
 from tfdist.cli.find import attach_sweep
 from tfdist.cli.job_table import document_of, write_document
-from tfdist.cli.output import message, width_of
+from tfdist.cli.output import message, width_of, write_lines
 from tfdist.cli.sweep_description import sweep_description
 from tfdist.cli.sweep_table import write_sweeps
 from tfdist.client.client import Client
@@ -40,5 +40,5 @@ def describe(client: Client, name: str) -> int:
     """Print the description of a sweep and return the exit code."""
     sweep = attach_sweep(client, name).sweep
     lines = sweep_description(sweep, datetime.now(UTC), width=width_of(sys.stdout))
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    write_lines(lines)
     return 0

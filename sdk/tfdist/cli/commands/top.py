@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tfdist.cli.errors import CommandError
 from tfdist.cli.find import attach, without_kind
-from tfdist.cli.output import has_colour, message, width_of
+from tfdist.cli.output import has_colour, message, width_of, write_lines
 from tfdist.cli.usage_table import top_table
 from tfdist.client.client import Client
 from tfdist.client.errors import ClientError
@@ -38,7 +38,7 @@ def execute(client: Client, name: str | None, *, all_namespaces: bool, watch: bo
     if watch:
         return _watch(_JobsInBackground(client, name, all_namespaces=all_namespaces), namespaces=all_namespaces)
     lines = _lines(jobs, name, namespaces=all_namespaces)
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    write_lines(lines)
     if not lines:
         message("No jobs run" if all_namespaces else f"No jobs run in {client.namespace} namespace.")
     return 0

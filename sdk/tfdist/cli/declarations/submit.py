@@ -29,6 +29,10 @@ Image = Annotated[str | None, typer.Option(metavar="IMAGE", help="Image; by defa
 Code = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Folder of code, at most 900 KiB when packed.", show_default=False)
 ]
+Include = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATTERN", help="Files of --code to send although they may contain credentials; repeatable."),
+]
 Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Environment variable; may be repeated.")]
 Set = Annotated[
     list[str] | None,
@@ -46,6 +50,7 @@ def _submit(
     gpus: Gpus = None,
     image: Image = None,
     code: Code = None,
+    include: Include = None,
     env: Env = None,
     set_: Set = None,
     dry_run: DryRun = None,
@@ -64,7 +69,7 @@ def _submit(
     """
     from tfdist.cli.commands import submit as command  # noqa: PLC0415  imported on demand
 
-    request = _request(ctx, words, name, workers, gpus, image, code, env, set_, namespace)
+    request = _request(ctx, words, name, workers, gpus, image, code, include, env, set_, namespace)
     return command.execute(request, lambda: connect(namespace, context, kubeconfig), dry_run=dry_run, follow=follow)
 
 
@@ -79,6 +84,7 @@ def run(
     gpus: Gpus = None,
     image: Image = None,
     code: Code = None,
+    include: Include = None,
     env: Env = None,
     set_: Set = None,
     state: Annotated[
@@ -115,9 +121,9 @@ def run(
     from tfdist.cli.commands import run as here  # noqa: PLC0415  imported on demand
 
     if local:
-        only_in_a_cluster = {"--name": name, "--gpus": gpus, "--image": image, "--code": code, "--env": env,
-                             "--set": set_, "--namespace": namespace, "--context": context,
-                             "--kubeconfig": kubeconfig}  # fmt: skip
+        only_in_a_cluster = {"--name": name, "--gpus": gpus, "--image": image, "--code": code,
+                             "--include": include, "--env": env, "--set": set_,
+                             "--namespace": namespace, "--context": context, "--kubeconfig": kubeconfig}  # fmt: skip
         _reject(only_in_a_cluster, "cannot be used with --local")
         file, *arguments = _local_words(words or [], ctx.meta[COMMAND])
         return here.execute(
@@ -126,7 +132,7 @@ def run(
     _reject({"--state": state, "--volume": volume, "--command": command, "--in-place": in_place}, "requires --local")
     from tfdist.cli.commands import submit as implementation  # noqa: PLC0415  imported on demand
 
-    request = _request(ctx, words, name, workers, gpus, image, code, env, set_, namespace)
+    request = _request(ctx, words, name, workers, gpus, image, code, include, env, set_, namespace)
     return implementation.execute(request, lambda: connect(namespace, context, kubeconfig), follow=True)
 
 
@@ -138,6 +144,7 @@ def _request(
     gpus: int | None,
     image: str | None,
     code: Path | None,
+    include: list[str] | None,
     env: list[str] | None,
     values: list[str] | None,
     namespace: str | None,
@@ -146,7 +153,7 @@ def _request(
     from tfdist.cli.new_job import JobOptions  # noqa: PLC0415  imported on demand
 
     options = JobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
-    return Request(words or (), ctx.meta[COMMAND], options, code, values or (), namespace)
+    return Request(words or (), ctx.meta[COMMAND], options, code, include or (), values or (), namespace)
 
 
 def _local_words(words: list[str], command: list[str]) -> list[str]:

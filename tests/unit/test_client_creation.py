@@ -1,0 +1,206 @@
+"""Jobs with code whose submission loses an answer, or is killed: no job is without its code, and nothing remains."""
+
+import pathlib
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import urllib3
+from support.functions import train
+from support.stored_cluster import JOBS, TEAM, StoredCluster, connected
+from support.stored_jobs import at
+
+from tfdist import Client
+from tfdist.client.creation import CODE_OF, SUBMISSION
+from tfdist.client.errors import AlreadyExists, ClientError, NoCluster
+
+Json = dict[str, Any]
+
+JOB: Json = {"metadata": {"name": "mine"}, "spec": {"training": {"script": "train.py"}, "worker": {"replicas": 1}}}
+CONFIG_MAPS = f"{TEAM}/configmaps"
+CHANGES = frozenset({"POST", "PATCH", "DELETE"})
+
+
+class Killed(BaseException):
+    """The end of the process by SIGKILL: no handler may do anything any more."""
+
+
+class Unreliable(StoredCluster):
+    """Fails from the `first` to the `last` changing request, which is executed before if `executed`."""
+
+    def __init__(self, error: BaseException, first: int, last: int, *, executed: bool) -> None:
+        super().__init__()
+        self.error, self.first, self.last, self.executed = error, first, last, executed
+        self.changes = 0
+        self.asked: list[str] = []
+
+    def call_api(self, method: str, url: str, *given: Any, **options: Any) -> SimpleNamespace:
+        self.asked.append(f"{method} {url}")
+        self.changes += method in CHANGES
+        fails = self.first <= self.changes <= self.last and (method in CHANGES or self.changes > self.first)
+        if not fails or (self.executed and self.changes == self.first):
+            answer = super().call_api(method, url, *given, **options)
+        if fails:
+            raise self.error
+        return answer
+
+    def recover(self) -> None:
+        """Answer all requests from now on; everything that exists is two hours old."""
+        self.first = self.last = 0
+        for stored in self.objects.values():
+            stored["metadata"]["creationTimestamp"] = at(7200)
+
+    @property
+    def jobs(self) -> dict[str, Json]:
+        return {path.rpartition("/")[2]: each for path, each in self.objects.items() if path.startswith(JOBS)}
+
+    @property
+    def code(self) -> dict[str, Json]:
+        return {path.rpartition("/")[2]: each for path, each in self.objects.items() if path.startswith(CONFIG_MAPS)}
+
+    @property
+    def jobs_without_code(self) -> list[str]:
+        used = {name: job["spec"]["training"]["source"]["archive"]["name"] for name, job in self.jobs.items()}
+        return [name for name, code in used.items() if code not in self.code]
+
+    @property
+    def code_without_owner(self) -> list[str]:
+        owners = {name: each["metadata"].get("ownerReferences") for name, each in self.code.items()}
+        return [name for name, each in owners.items() if not each or each[0]["name"] not in self.jobs]
+
+
+LOST = urllib3.exceptions.ProtocolError("Connection aborted")
+NO_CONNECTION = urllib3.exceptions.NewConnectionError(None, "Connection refused")  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("src").mkdir()
+    pathlib.Path("src/train.py").write_text("print()")
+
+
+def submit(name: str = "mine") -> None:
+    Client().submit(JOB | {"metadata": {"name": name}}, code="src")
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("executed", [True, False])
+def test_a_submission_that_loses_one_answer_succeeds(number: int, executed: bool) -> None:
+    cluster = Unreliable(LOST, number, number, executed=executed)
+
+    with connected(cluster):
+        submit()
+
+    assert list(cluster.jobs) == ["mine"]
+    assert (cluster.jobs_without_code, cluster.code_without_owner) == ([], [])
+
+
+@pytest.mark.parametrize("error", [LOST, NO_CONNECTION, Killed()])
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("executed", [True, False])
+def test_what_a_cut_submission_leaves_is_removed_by_the_next_one(
+    error: BaseException, number: int, executed: bool
+) -> None:
+    # given a client that is killed, or loses the API server, at one of its requests
+    cluster = Unreliable(error, number, 1000, executed=executed)
+    with connected(cluster), pytest.raises((ClientError, Killed)):
+        submit()
+    assert cluster.jobs_without_code == []
+    # when
+    cluster.recover()
+    pathlib.Path(".kube/config").unlink()
+    pathlib.Path(".kube").rmdir()
+    with connected(cluster):
+        submit("next")
+    # then
+    assert (cluster.jobs_without_code, cluster.code_without_owner) == ([], [])
+    assert not any(CODE_OF in (each["metadata"].get("labels") or {}) for each in cluster.code.values())
+
+
+def test_an_error_names_what_may_exist_and_how_to_remove_it() -> None:
+    cluster = Unreliable(LOST, 2, 1000, executed=True)
+
+    with connected(cluster), pytest.raises(NoCluster) as error:
+        submit()
+
+    (code,) = cluster.code
+    assert str(error.value).endswith(
+        f"; these may exist now; remove them by kubectl delete -n team tfdistjob/mine configmap/{code}"
+    )
+    assert "DELETE" not in {each.split()[0] for each in cluster.asked}
+
+
+def test_without_a_connection_nothing_may_exist() -> None:
+    with connected(Unreliable(NO_CONNECTION, 1, 1000, executed=False)), pytest.raises(NoCluster) as error:
+        submit()
+
+    assert "may exist" not in str(error.value)
+
+
+def test_config_maps_of_a_job_whose_answer_is_lost_remain() -> None:
+    job = JOB | {"spec": {"training": {"script": "a.py", "source": {"configMap": {"name": "own"}}}, "worker": {}}}
+    cluster = Unreliable(LOST, 2, 2, executed=True)
+
+    with connected(cluster):
+        Client().submit(job, config_maps=[{"metadata": {"name": "own"}, "data": {"a.py": "1"}}])
+
+    assert (list(cluster.jobs), list(cluster.code)) == (["mine"], ["own"])
+
+
+def test_the_job_of_another_submission_is_not_taken_for_an_own_one() -> None:
+    cluster = Unreliable(LOST, 0, 0, executed=True)
+
+    with connected(cluster):
+        submit()
+        copied = cluster.jobs["mine"]
+        assert SUBMISSION in copied["metadata"]["annotations"]
+        with pytest.raises(AlreadyExists):
+            Client().submit(copied, code="src")
+
+    assert (cluster.jobs_without_code, cluster.code_without_owner) == ([], [])
+
+
+@pytest.mark.parametrize("change", ["young", "owned", "of the user"])
+def test_other_config_maps_are_not_removed(change: str) -> None:
+    # given one that is that of a submission under way, has an owner, or is no code
+    cluster = Unreliable(LOST, 0, 0, executed=True)
+    metadata: Json = {"uid": "u", "creationTimestamp": at(7200), "labels": {CODE_OF: "other"}}
+    changes: dict[str, Json] = {
+        "young": {"creationTimestamp": at(60)},
+        "owned": {"ownerReferences": [{"name": "other"}]},
+        "of the user": {"labels": {}},
+    }
+    cluster.put(f"{CONFIG_MAPS}/other-code-1", metadata=metadata | changes[change])
+    # when
+    with connected(cluster):
+        submit()
+    # then
+    assert "other-code-1" in cluster.code
+
+
+def test_a_batch_goes_on_after_an_answer_that_was_lost_for_good() -> None:
+    # given a batch whose second job is created without an answer, and no later request is answered
+    cluster = Unreliable(LOST, 5, 1000, executed=True)
+    with connected(cluster):
+        batch = train.map([{"lr": 0.1}, {"lr": 0.2}], name="rates", parallelism=1)
+        cluster.jobs["rates-0"]["status"] = {"phase": "Succeeded", "observedGeneration": 1}
+        batch.refresh()
+        with pytest.raises(NoCluster):
+            batch.submit_next()
+        # when
+        cluster.recover()
+        batch.submit_next()
+    # then
+    assert [handle.name for handle in batch.jobs] == list(cluster.jobs) == ["rates-0", "rates-1"]
+    assert (cluster.jobs_without_code, cluster.code_without_owner) == ([], [])
+
+
+def test_the_python_client_warns_of_files_that_may_contain_credentials() -> None:
+    pathlib.Path("src/.env").write_text("TOKEN=1")
+    cluster = StoredCluster()
+
+    with connected(cluster):
+        with pytest.warns(UserWarning, match="may contain credentials: .env"):
+            submit("one")
+        Client().submit(JOB | {"metadata": {"name": "two"}}, code="src", include=[".env"])
