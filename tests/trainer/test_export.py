@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from support.checkpoint_writers import by
 from trainer import exported
 
 from tfdist.api.export import ExportedModel
@@ -30,7 +31,7 @@ def settings(folder: Path, *formats: str) -> ExportSettings:
 
 def test_each_format_predicts_as_the_model_does(model: Any, tmp_path: Path) -> None:
     # when
-    report = export(settings(tmp_path / "models"), ExportedModel.BEST, model, 7)
+    report = export(settings(tmp_path / "models"), ExportedModel.BEST, model, 7, by())
     # then
     assert (report.which, report.step) == ("Best", 7)
     for found in exported.predictions(tmp_path / "models/best", ROWS):
@@ -39,13 +40,14 @@ def test_each_format_predicts_as_the_model_does(model: Any, tmp_path: Path) -> N
 
 def test_an_earlier_export_is_replaced_as_a_whole(model: Any, tmp_path: Path) -> None:
     # given an earlier one in both formats, and what an interrupted one has left
-    export(settings(tmp_path), ExportedModel.FINAL, model, 1)
-    (tmp_path / ".tmp-final").mkdir()
-    (tmp_path / ".tmp-final/model.keras").touch()
+    export(settings(tmp_path), ExportedModel.FINAL, model, 1, by())
+    (tmp_path / ".final/.tmp-0-worker-9").mkdir()
+    (tmp_path / ".final/.tmp-0-worker-9/model.keras").touch()
     # when
-    export(settings(tmp_path, "Keras"), ExportedModel.FINAL, model, 2)
+    export(settings(tmp_path, "Keras"), ExportedModel.FINAL, model, 2, by())
     # then
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["final"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".final", "final"]
+    assert [path.name for path in (tmp_path / ".final").iterdir()] == ["fence.json"], "the claim of the last writer"
     assert sorted(path.name for path in (tmp_path / "final").iterdir()) == ["model.keras"]
 
 
@@ -60,12 +62,12 @@ class Unsavable(keras.layers.Layer):  # type: ignore[misc]
 
 def test_a_model_that_cannot_be_saved_leaves_the_earlier_export(model: Any, tmp_path: Path) -> None:
     # given
-    export(settings(tmp_path, "Keras"), ExportedModel.FINAL, model, 1)
+    export(settings(tmp_path, "Keras"), ExportedModel.FINAL, model, 1, by())
     before = (tmp_path / "final/model.keras").read_bytes()
     unsavable = keras.Sequential([keras.Input([3]), Unsavable(lambda x: x + 1)])
     # when
     with pytest.raises(ConfigurationError, match=r"training\.export\.formats: the model cannot be saved as Keras: "):
-        export(settings(tmp_path, "Keras"), ExportedModel.FINAL, unsavable, 2)
+        export(settings(tmp_path, "Keras"), ExportedModel.FINAL, unsavable, 2, by())
     # then
     assert (tmp_path / "final/model.keras").read_bytes() == before
 
@@ -74,9 +76,9 @@ def test_a_directory_that_cannot_be_written_is_named(model: Any, tmp_path: Path)
     # given a file in its place
     (tmp_path / "models").touch()
     # when
-    where = r"training\.export\.directory: cannot write .*/models: Not a dir"
+    where = r"training\.export\.directory: cannot write .*/models/\.final: Not a dir"
     with pytest.raises(CheckpointUnwritableError, match=where):
-        export(settings(tmp_path / "models"), ExportedModel.FINAL, model, 1)
+        export(settings(tmp_path / "models"), ExportedModel.FINAL, model, 1, by())
 
 
 def test_a_full_disk_fails_the_export_and_may_be_tried_again(
@@ -89,6 +91,6 @@ def test_a_full_disk_fails_the_export_and_may_be_tried_again(
     monkeypatch.setattr(model, "save", full)
     # when
     with pytest.raises(StorageError, match=r"training\.export\.directory: cannot write .*: No space left on device"):
-        export(settings(tmp_path), ExportedModel.FINAL, model, 1)
+        export(settings(tmp_path), ExportedModel.FINAL, model, 1, by())
     # then
     assert not (tmp_path / "final").exists()

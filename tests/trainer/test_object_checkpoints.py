@@ -156,7 +156,7 @@ def test_a_damaged_checkpoint_is_reported_with_its_url_and_skipped(
 def test_a_folder_is_replaced_with_all_that_is_below_it(url: str) -> None:
     folder = open_folder(url, field="training.export.directory")
     for names in (["model.keras", "saved_model/saved_model.pb", "saved_model/variables/1"], ["model.keras"]):
-        with folder.replaced("final") as path:
+        with folder.replaced("final", "saved_model/saved_model.pb", lambda: None) as path:
             for name in names:
                 (path / name).parent.mkdir(parents=True, exist_ok=True)
                 (path / name).write_text("x")

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.checkpoint_writers import by
 from trainer import exported
 
 from tfdist.api.export import ExportedModel
@@ -169,6 +170,7 @@ def saved_predictions(model: keras.Model, columns: Mapping[str, tf.Tensor], fold
         ExportedModel.FINAL,
         model,
         1,
+        by(),
     )
     return exported.predictions(folder / "final", columns)
 

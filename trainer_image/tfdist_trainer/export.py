@@ -4,10 +4,13 @@
                      /saved_model/    format `SavedModel`
                /best/...              the same of the best evaluation
 
-A folder of a file system is written under a temporary name, flushed, and renamed. A former folder, such as that of an
-earlier job of the same name, is replaced as a whole; in an object store object by object.
+A former folder, such as that of an earlier job of the same name, is replaced as a whole (`Folder.replaced`) by the one
+writer that has claimed it. In an object store the names stay the same, because TensorFlow Serving and
+`keras.models.load_model` follow no pointer to a version: `saved_model.pb`, without which they find no SavedModel, is
+removed before the other files are replaced, and written after them; `model.keras` is one object, replaced at once.
 """
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -16,12 +19,15 @@ from tfdist.api.export import ExportedModel, ExportFormat
 from tfdist.contract import ExportSettings
 from tfdist.contract_reports import ExportReport
 from tfdist_trainer import log
-from tfdist_trainer.errors import ConfigurationError, one_line
+from tfdist_trainer.errors import CheckpointUnwritableError, ConfigurationError, StorageError, one_line
+from tfdist_trainer.fence import Fence, Writer
+from tfdist_trainer.storage.folder import work_folder
 from tfdist_trainer.storage.locations import open_folder
 
 FIELD: Final = "training.export"
 KERAS_FILE: Final = "model.keras"
 SAVED_MODEL: Final = "saved_model"
+MARKER: Final = f"{SAVED_MODEL}/saved_model.pb"
 
 
 def _save_keras(model: Any, folder: Path) -> None:
@@ -38,25 +44,37 @@ _SAVE: Final[dict[str, Callable[[Any, Path], None]]] = {
 }
 
 
-def export(settings: ExportSettings, which: ExportedModel, model: Any, step: int) -> ExportReport:
-    """Write `model` in each format, and return the report; on one member only.
+def export(settings: ExportSettings, which: ExportedModel, model: Any, step: int, writer: Writer) -> ExportReport:
+    """Claim the model's folder, write `model` in each format, and return the report; on one member only.
 
     Args:
         settings: of the job.
         which: the model of the last step, or the best one.
         model: a Keras model.
         step: training step of the model.
+        writer: this process.
 
     Raises:
-        CheckpointUnwritableError: the directory cannot be written.
-        ConfigurationError: the model cannot be saved in a format.
+        CheckpointUnwritableError: the directory cannot be written, or a later attempt has claimed it.
+        ConfigurationError: the model cannot be saved in a format, or another job writes there.
         StorageError: the storage failed.
     """
-    directory = open_folder(settings.directory, field=f"{FIELD}.directory")
-    with directory.replaced(which.lower()) as folder:
-        for name in settings.formats:
-            _save(name, model, folder)
-    log.event("exported", which=which, step=step, path=directory.place(which.lower()))
+    directory, name = open_folder(settings.directory, tag=writer.tag, field=f"{FIELD}.directory"), which.lower()
+    claimed = directory.folder(work_folder(name))
+    claimed.create()
+    fence = Fence(claimed, writer)
+    fence.claim()
+    try:
+        with directory.replaced(name, MARKER, fence.check) as folder:
+            for each in settings.formats:
+                _save(each, model, folder)
+    except (CheckpointUnwritableError, StorageError):
+        with contextlib.suppress(StorageError):
+            fence.check()  # a successor removes partial files: that is not a failure of the storage
+        raise
+    finally:
+        fence.release()
+    log.event("exported", which=which, step=step, path=directory.place(name))
     return ExportReport(which=which, step=step)
 
 

@@ -6,6 +6,8 @@ The window between check and rename is short; without locks a file system cannot
 the directory before, and a checkpoint of the old attempt is still valid. An object store compares and writes the claim
 at once, so that of two writers that claim at the same time the second finds the claim of the first.
 
+Each exported model has a claim of its own, in the folder of its replacement (`Folder.replaced`).
+
 Another job may claim the directory only after its writer has ended (`writer_heartbeat`). A job of the same name has
 replaced the former: Kubernetes allows one job of a name at a time.
 """
@@ -44,6 +46,11 @@ class Writer(ContractModel):
         job = f"{self.namespace}/{self.name} (UID {self.job}, " if self.name else f"{self.job} ("
         return f"attempt {self.attempt} of job {job}{replica_name(self.role, self.index)} on {self.host})"
 
+    @property
+    def tag(self) -> str:
+        """Distinguishes the temporary names of two writers."""
+        return f"{self.attempt}-{self.host}"
+
     def replaces(self, other: "Writer") -> bool:
         """Return whether this is the same job as `other`, or a new one of its name, for which it was deleted."""
         if self.job == other.job:
@@ -69,7 +76,7 @@ class Fence:
     """The claim of one writer on a directory."""
 
     def __init__(self, directory: Location, writer: Writer, pause: Callable[[float], object] = time.sleep) -> None:
-        self._folder = open_folder(directory, tag=f"{writer.attempt}-{writer.host}")
+        self._folder = open_folder(directory, tag=writer.tag)
         self._writer = writer
         self._pause = pause
         self._heartbeat = writer_heartbeat.WriterHeartbeat(self._folder, writer.job)
@@ -107,7 +114,7 @@ class Fence:
         self._heartbeat.stop()
 
     def _await_end(self, holder: Writer) -> None:
-        where = f"checkpoint.directory: {self._folder}"
+        where = f"{self._folder.field}: {self._folder}"
         log.event("checking-writer", message=f"{where} was last written by {holder}")
         if not writer_heartbeat.has_ended(self._folder, holder.job, self._pause):
             raise ConfigurationError(
@@ -126,7 +133,7 @@ class Fence:
 
     def _fenced_off(self, holder: Writer) -> CheckpointUnwritableError:
         return CheckpointUnwritableError(
-            f"checkpoint.directory: {self._folder} belongs to {holder}; this is {self._writer}, "
+            f"{self._folder.field}: {self._folder} belongs to {holder}; this is {self._writer}, "
             "which must not write there any more"
         )
 

@@ -11,6 +11,7 @@ from tfdist_trainer.context import Context
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.export import export
+from tfdist_trainer.fence import writer_of
 from tfdist_trainer.programs.models import check_trainable, new_model
 from tfdist_trainer.state import State, restore_model
 from tfdist_trainer.upstream.initial_values import local_initial_values
@@ -50,8 +51,8 @@ def export_checkpoint(context: Context, which: ExportedModel, checkpoint: Stored
     The model is a new one in this process alone: those of training are copies on several replicas, or on servers.
 
     Raises:
-        CheckpointUnwritableError: the export directory cannot be written.
-        ConfigurationError: the model cannot be saved in a format.
+        CheckpointUnwritableError: the export directory cannot be written, or a later attempt has claimed it.
+        ConfigurationError: the model cannot be saved in a format, or another job writes there.
         StorageError: the checkpoint cannot be read, or the storage failed.
     """
     settings, reporter = context.member.job.export, context.reporter
@@ -61,5 +62,6 @@ def export_checkpoint(context: Context, which: ExportedModel, checkpoint: Stored
     split = Split.EVAL if context.member.job.role is Role.EVALUATOR else Split.TRAIN
     model = new_model(context.program, split, context.shard)
     restore_model(model, checkpoint)
-    exported = export(settings, which, context.program.serving_model(model), step)
+    writer = writer_of(context.member.job, context.member.round)
+    exported = export(settings, which, context.program.serving_model(model), step, writer)
     reporter.update(exports=[*reporter.current.exports, exported])

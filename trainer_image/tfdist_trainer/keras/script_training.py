@@ -22,6 +22,7 @@ from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import Preempted, TrainerError
 from tfdist_trainer.evaluation_store import EvaluationResult
 from tfdist_trainer.export import export
+from tfdist_trainer.fence import writer_of
 from tfdist_trainer.keras import training_state
 from tfdist_trainer.keras.decisions import listed
 from tfdist_trainer.keras.resumable_fit import ResumableFit, Resumed
@@ -216,14 +217,14 @@ class ScriptTraining:
 
     def _export(self, settings: ExportSettings, model: Any) -> None:
         """Export the model of the last `fit` as the script has left it, and then the best one."""
-        exported = []
+        exported, writer = [], writer_of(self._member.job, self._member.round)
         if ExportedModel.FINAL in settings.which:
-            exported.append(export(settings, ExportedModel.FINAL, model, self.step))
+            exported.append(export(settings, ExportedModel.FINAL, model, self.step, writer))
         best = script.evaluations().best
         if ExportedModel.BEST in settings.which and best is not None and best.checkpoint:
             checkpoint = stored_checkpoint(best.checkpoint)
             training_state.restore_model(f"model/{self.models.index(model)}", model, checkpoint)
-            exported.append(export(settings, ExportedModel.BEST, model, best.step))
+            exported.append(export(settings, ExportedModel.BEST, model, best.step, writer))
         script.report_exports(exported)
 
 

@@ -1,5 +1,6 @@
 """A folder of a file system. A file or subfolder is written under a temporary name, flushed, and renamed."""
 
+import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfdist_trainer import atomic
-from tfdist_trainer.storage.folder import DamagedError, Folder
+from tfdist_trainer.storage.folder import DamagedError, Folder, work_folder
 
 _FORMER = "-former"
 """Ends the name of a folder while another one takes its place."""
@@ -103,21 +104,33 @@ class FileFolder:
             yield _StagedFiles(temporary, self.path / name, self.tag)
 
     @contextmanager
-    def replaced(self, name: str) -> Iterator[Path]:
+    def replaced(
+        self,
+        name: str,
+        marker: str,  # noqa: ARG002  a directory is renamed as a whole
+        check: Callable[[], object],
+    ) -> Iterator[Path]:
         """See `Folder`."""
-        target = self.path / name
-        temporary = target.with_name(f"{atomic.TEMPORARY_PREFIX}{name}")
-        former = target.with_name(f"{atomic.TEMPORARY_PREFIX}{name}{_FORMER}")
+        target, work = self.path / name, self.path / work_folder(name)
+        new, former = work / f"{atomic.TEMPORARY_PREFIX}{self.tag}", work / f"{atomic.TEMPORARY_PREFIX}{_FORMER}"
         with self._typed_errors():
-            for leftover in (temporary, former):
+            if former.exists() and not target.exists():
+                former.rename(target)
+            for leftover in work.glob(f"{atomic.TEMPORARY_PREFIX}*"):
                 shutil.rmtree(leftover, ignore_errors=True)
-            temporary.mkdir(parents=True)
-            yield temporary
-            for path in temporary.rglob("*"):
+            new.mkdir(parents=True)
+            yield new
+            for path in [*new.rglob("*"), new]:
                 atomic.sync(path)
+            check()
             if target.exists():
                 target.rename(former)
-            temporary.rename(target)
+            try:
+                new.rename(target)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    former.rename(target)
+                raise
             atomic.sync(self.path)
             shutil.rmtree(former, ignore_errors=True)
 

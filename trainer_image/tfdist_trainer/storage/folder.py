@@ -12,6 +12,11 @@ from typing import Protocol
 from tfdist_trainer.errors import StorageError
 
 
+def work_folder(name: str) -> str:
+    """Return the name of the folder with what a replacement of the subfolder `name` needs, and its writer's claim."""
+    return f".{name}"
+
+
 class DamagedError(StorageError):
     """A file is damaged, absent, or cannot be read; others may be intact."""
 
@@ -43,6 +48,10 @@ class Folder(Protocol):
         DamagedError: a file of a file system cannot be read.
         StorageError: the storage failed.
     """
+
+    @property
+    def field(self) -> str:
+        """The field of the job that names it or a folder above it, for messages."""
 
     @property
     def poll_seconds(self) -> float:
@@ -85,10 +94,18 @@ class Folder(Protocol):
     def staged(self, name: str) -> AbstractContextManager[Staged]:
         """Return what a subfolder `name` is written to, to be published in the block."""
 
-    def replaced(self, name: str) -> AbstractContextManager[Path]:
+    def replaced(self, name: str, marker: str, check: Callable[[], object]) -> AbstractContextManager[Path]:
         """Return a new folder of this machine, whose content replaces the subfolder `name` at the end of the block.
 
-        An object store replaces object by object, the files at the top of a SavedModel last.
+        Until then it is in the subfolder `.<name>` (`work_folder`), as is the former content while it is replaced. What
+        an interrupted replacement has left there is removed at the beginning; a former content without a successor is
+        restored, as it is after an error. One writer at a time may replace a subfolder.
+
+        Args:
+            name: of the subfolder.
+            marker: path in it of a file without which its other files are no model. An object store replaces object by
+                object: it removes the former marker first, and writes the new one last.
+            check: raises if this writer may not replace it any more; called before anything is replaced.
         """
 
     def move_folder(self, name: str, target: "Folder", marker: str) -> None:

@@ -6,6 +6,7 @@
 Each write has a unique version, so that a new content replaces the former one in one request, that of the marker.
 """
 
+import contextlib
 import errno
 import re
 import secrets
@@ -18,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError
+from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError
 from tfdist_trainer.storage import object_urls
-from tfdist_trainer.storage.folder import DamagedError, Folder
+from tfdist_trainer.storage.folder import DamagedError, Folder, work_folder
 from tfdist_trainer.storage.object_store import WRITE_TIMEOUT, Bucket, download, repeated
 from tfdist_trainer.storage.object_urls import StoredObject
 
@@ -29,6 +30,8 @@ POLL_SECONDS: Final = 5.0
 _CONFLICTS: Final = 5
 """Attempts of a write that conflict with other writes."""
 _VERSION: Final = re.compile(r"(.*-)?[0-9a-f]{16}")
+_FORMER: Final = "former"
+"""Name of the copy of a subfolder that is being replaced."""
 _UNSAFE: Final = frozenset({"", ".", ".."})
 
 
@@ -114,17 +117,47 @@ class ObjectFolder:
             yield _StagedObjects(self, name, path, f"{self.tag}-{secrets.token_hex(8)}".lstrip("-"))
 
     @contextmanager
-    def replaced(self, name: str) -> Iterator[Path]:
+    def replaced(self, name: str, marker: str, check: Callable[[], object]) -> Iterator[Path]:
         """See `Folder`."""
-        target = self.folder(name)
+        target, work = self.folder(name), self.folder(work_folder(name))
+        new, former = work.folder(f"{self.tag}-{secrets.token_hex(8)}"), work.folder(_FORMER)
+        if former.has(marker) and not target.has(marker):
+            target.take(former, marker)
+        work.delete_all([each for path, each in work._files().items() if "/" in path])  # noqa: SLF001  not the claim
         with self._temporary() as path:
             yield path
-            files = [each for each in path.rglob("*") if each.is_file()]
-            # The deepest first: readers of a SavedModel treat its `saved_model.pb` as the sign that it is complete.
-            for each in sorted(files, key=lambda file: -len(file.parts)):
-                target.upload(each, each.relative_to(path).as_posix())
-            uploaded = {target._key(each.relative_to(path).as_posix()) for each in files}  # noqa: SLF001  same class
-            self.delete_all([each for each in target.tree() if each.key not in uploaded])
+            for each in filter(Path.is_file, path.rglob("*")):
+                new.upload(each, each.relative_to(path).as_posix())
+        try:
+            check()
+        except TrainerError:
+            with contextlib.suppress(TrainerError):
+                work.delete_all(new.tree())  # the successor has removed what was there before
+            raise
+        former.take(target, marker)
+        try:
+            target.take(new, marker)
+        except TrainerError:
+            with contextlib.suppress(TrainerError):
+                target.take(former, marker)
+            raise
+        work.delete_all([*new.tree(), *former.tree()])
+
+    def take(self, source: "ObjectFolder", marker: str) -> None:
+        """Replace the content of this folder by a copy of that of `source`: without a marker until it is whole."""
+        self.remove(marker)
+        # The deepest first: the single file of a format, at the top, is replaced when the files of the other one are.
+        kept = source._files()  # noqa: SLF001  same class
+        for name, each in sorted(kept.items(), key=lambda item: -item[0].count("/")):
+            if name != marker:
+                self._copy(each, name)
+        self.delete_all([each for name, each in self._files().items() if name not in kept])
+        if marker in kept:
+            self._copy(kept[marker], marker)
+
+    def has(self, name: str) -> bool:
+        """Return whether an object exists in this folder or below it."""
+        return name in self._files()
 
     def move_folder(self, name: str, target: Folder, marker: str) -> None:
         """See `Folder`: copies the objects, the marker last, and then removes them."""
@@ -196,6 +229,14 @@ class ObjectFolder:
             raise self._local_failure(error, path) from error
         finally:
             shutil.rmtree(path, ignore_errors=True)
+
+    def _files(self) -> dict[str, StoredObject]:
+        """Return all objects in this folder and those below it, by their path in it."""
+        return {each.key.removeprefix(self._key("")): each for each in self.tree()}
+
+    def _copy(self, source: StoredObject, name: str) -> None:
+        with self._errors_of_field():
+            repeated(lambda: self.bucket.copy(source, self._key(name)))
 
     def _key(self, name: str) -> str:
         return f"{self.key}/{name}" if self.key else name
