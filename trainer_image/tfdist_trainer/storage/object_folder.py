@@ -159,7 +159,7 @@ class ObjectFolder:
         """See `Folder`."""
         source = self.folder(version) if version else self
         objects = {each.key: each for each in source.tree()} if version not in _UNSAFE else {}
-        path = Path(tempfile.mkdtemp(prefix="tfdist-download-"))
+        path = self._local_folder("tfdist-download-")
         fetched = _FetchedObjects(path)
         for name in sizes:
             stored = objects.get(source._key(name))  # noqa: SLF001  same class
@@ -189,13 +189,19 @@ class ObjectFolder:
     @contextmanager
     def _temporary(self) -> Iterator[Path]:
         """Yield a folder of this machine for files that are to be uploaded."""
-        path = Path(tempfile.mkdtemp(prefix="tfdist-upload-"))
+        path = self._local_folder("tfdist-upload-")
         try:
             yield path
         except OSError as error:
             raise self._local_failure(error, path) from error
         finally:
             shutil.rmtree(path, ignore_errors=True)
+
+    def _local_folder(self, prefix: str) -> Path:
+        try:
+            return Path(tempfile.mkdtemp(prefix=prefix))
+        except OSError as error:
+            raise self._local_failure(error, Path(tempfile.gettempdir())) from error
 
     def _key(self, name: str) -> str:
         return f"{self.key}/{name}" if self.key else name
