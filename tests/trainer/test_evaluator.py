@@ -1,7 +1,9 @@
 # ruff: noqa: PLC0415  TensorFlow takes seconds to import, and the processes under test import it themselves
 """The evaluator during training: which checkpoints it evaluates, in which order, and its recovery from failures."""
 
+import errno
 import json
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -162,6 +164,24 @@ def test_a_damaged_checkpoint_is_skipped_unless_it_is_the_last(training: Evaluat
     (training.directory / "checkpoint-000000030" / "variables.index").write_bytes(b"other")
     with pytest.raises(StorageError, match=r"checkpoint-000000030: variables\.index is damaged"):
         evaluator.evaluate_pending()
+
+
+def test_a_checkpoint_that_cannot_be_read_now_is_not_left_out(
+    training: EvaluatedTraining, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training.save(10)
+    evaluator = training.start()
+
+    def fail(_: Path) -> Any:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("tfdist_trainer.stored_checkpoint.file_record", fail)
+    with pytest.raises(StorageError, match=r"cannot be read: Input/output error \(EIO\)"):
+        evaluator.evaluate_pending()
+    monkeypatch.undo()
+    # when the evaluator is restarted
+    training.start().evaluate_pending()
+    assert training.evaluated == [10]
 
 
 def test_a_repeated_step_is_evaluated_again(training: EvaluatedTraining) -> None:

@@ -1,9 +1,12 @@
 """Preprocessing: exact over all members, and by layers that a saved model can begin with."""
 
+import errno
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from threading import Barrier, Lock, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -17,8 +20,9 @@ from support.checkpoint_writers import by
 from trainer import exported
 
 from tfdist.api.export import ExportedModel
-from tfdist.contract import ExportSettings
-from tfdist_trainer.errors import ConfigurationError
+from tfdist.contract import ExportSettings, Task
+from tfdist_trainer import preprocessing_state
+from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.export import export
 from tfdist_trainer.programs import choose
 from tfdist_trainer.programs.preprocessing import Reducer
@@ -218,3 +222,22 @@ def test_a_vocabulary_of_a_former_version_is_rejected() -> None:
     program: Any = choose("text_classification", {"data": {}}).create()
     with pytest.raises(ConfigurationError, match=r"former version wrote program\.json.* train in another directory"):
         program.load({"vocabulary": ["the"]})
+
+
+def test_a_stored_state_that_cannot_be_read_now_is_not_adapted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoints of the job are valid with the stored state only."""
+    context: Any = SimpleNamespace(
+        program=choose("tabular", TABULAR).create(),
+        checkpoint=SimpleNamespace(directory=str(tmp_path), restore="Latest"),
+        writer=SimpleNamespace(host="worker-0"),
+        member=SimpleNamespace(job=SimpleNamespace(task=Task.TRAIN), is_chief=True),
+    )
+
+    def fail(*_: Any, **__: Any) -> str:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Path, "read_text", fail)
+    with pytest.raises(StorageError, match=r"program\.json: cannot be read: Input/output error \(EIO\)"):
+        preprocessing_state.prepare(context)

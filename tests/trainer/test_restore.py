@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.checkpoint_writers import Alone
 
 from tfdist.contract import CheckpointSettings, Role
 from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, DataCursor
@@ -17,17 +18,6 @@ from tfdist_trainer.writer_heartbeat import WriterHeartbeat
 pytestmark = pytest.mark.trainer
 
 TIME = "2026-01-02T03:04:05.678Z"
-
-
-class Alone:
-    """A gang of one."""
-
-    class member:  # noqa: N801  as the gang calls it
-        is_chief = True
-
-    @staticmethod
-    def broadcast_from_chief(value: float) -> float:
-        return value
 
 
 def write(directory: Path, job: str, *steps: int, keep: int = 9) -> CheckpointWriter:

@@ -1,4 +1,4 @@
-"""Atomic replacement of files: written under a temporary name, flushed, then renamed."""
+"""Atomic replacement of files: written under a temporary name, flushed, then renamed; and typed errors of files."""
 
 import errno
 import os
@@ -10,6 +10,10 @@ from tfdist_trainer.errors import CheckpointUnwritableError, StorageError, Train
 TEMPORARY_PREFIX: Final = ".tmp-"
 
 _UNWRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR})
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+ABSENT: Final = (FileNotFoundError, NotADirectoryError)
+"""The answers of a file system that there is no such file. Every other error leaves open whether there is one."""
 
 
 def write_text(path: Path, text: str, *, tag: str) -> None:
@@ -38,7 +42,22 @@ def sync(path: Path) -> None:
 
 def storage_failure(error: OSError, directory: Path, field: str = "checkpoint.directory") -> TrainerError:
     """Return the typed error for `error`, raised while writing under `directory`, which a `field` of the job names."""
-    text = f"{field}: cannot write {directory}: {error.strerror or error}"
+    text = f"{field}: cannot write {directory}: {_described(error)}"
     if error.errno in _UNWRITABLE:
         return CheckpointUnwritableError(f"{text}; is the volume mounted, and writable for user {os.getuid()}?")
-    return StorageError(text)
+    if error.errno in _FULL:
+        return StorageError(f"{text}; enlarge the volume, or remove what is not needed there")
+    return StorageError(f"{text}; check the volume and its server")
+
+
+def read_failure(error: OSError, path: Path) -> StorageError:
+    """Return the typed error for `error`, raised while reading the file or listing the directory `path`."""
+    remedy = "the storage has failed, the files may be whole; check the volume and its server"
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        remedy = f"let user {os.getuid()} read it (runAsUser or fsGroup of the pod)"
+    return StorageError(f"{path}: cannot be read: {_described(error)}; {remedy}")
+
+
+def _described(error: OSError) -> str:
+    code = errno.errorcode.get(error.errno or 0)
+    return f"{error.strerror or error}{f' ({code})' if code else ''}"

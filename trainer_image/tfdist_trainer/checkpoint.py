@@ -7,13 +7,16 @@
     <directory>/writer-<uid>.heartbeat                   changes while that job runs, see `writer_heartbeat`
     <directory>/best.json, evaluation/                   results of evaluations, see `evaluation_store`
     <directory>/set-aside-by-<uid>/checkpoint-*          checkpoints of other jobs that job <uid> was not to resume from
+    <directory>/damaged/checkpoint-*                     damaged checkpoints, newer than the one that a job resumed from
 
 A checkpoint is written into a temporary directory, flushed, and renamed; so a directory `checkpoint-*` is complete.
-Damage since then is detected by size and CRC, reported, and the checkpoint is skipped.
+Damage since then, a file that is absent or has another size or CRC, is reported, and the checkpoint is skipped. Any
+other error of the storage ends the job: a checkpoint that cannot be read now may be whole.
 This module does not import TensorFlow: the function that writes the variables is an argument.
 """
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -56,6 +59,8 @@ __all__ = [
 FINAL: Final = "final.json"
 PREFIX: Final = "checkpoint-"
 SET_ASIDE: Final = "set-aside-by-"
+DAMAGED: Final = "damaged"
+_NAME: Final = re.compile(rf"{PREFIX}\d{{9,}}")
 
 WriteVariables = Callable[[str], None]
 """Writes the variables to files whose names start with the given prefix."""
@@ -82,6 +87,8 @@ class CheckpointReader:
 
     def __init__(self, directory: Location) -> None:
         self.folder = open_folder(directory)
+        self.damaged: dict[str, str] = {}
+        """Names of the checkpoints that `newest` has skipped, and what is wrong with them."""
         self._last: StoredCheckpoint | None = None
 
     def newest(self, written_by: str | None = None) -> Record | None:
@@ -89,7 +96,11 @@ class CheckpointReader:
 
         Args:
             written_by: UID of a job, to consider only its checkpoints; None for those of all jobs.
+
+        Raises:
+            StorageError: the directory or a checkpoint cannot be read now, which does not mean that it is damaged.
         """
+        self.damaged.clear()
         for name in reversed(self._names()):
             try:
                 checkpoint = self._open(name)
@@ -98,6 +109,7 @@ class CheckpointReader:
                 record = checkpoint.record()
             except DamagedError as error:
                 log.event("checkpoint-damaged", message=str(error))
+                self.damaged[name] = str(error)
                 continue
             if written_by in {None, record.writer.job}:
                 return record
@@ -132,7 +144,7 @@ class CheckpointReader:
 
     def _names(self) -> list[str]:
         """Return the names of the checkpoints, oldest first."""
-        return [name for name in self.folder.names() if name.startswith(PREFIX)]
+        return [name for name in self.folder.names() if _NAME.fullmatch(name)]
 
     def _open(self, name: str) -> StoredCheckpoint:
         """Return a checkpoint: the last one again, which may have a local copy."""
@@ -164,13 +176,14 @@ class CheckpointWriter(CheckpointReader):
         self.folder.remove_unfinished(PREFIX, RECORD, _version_in)
 
     def write(self, cursor: DataCursor, time: str, save: WriteVariables) -> CheckpointReport:
-        """Write the checkpoint at `cursor` and remove those beyond the newest `keep`.
+        """Write the checkpoint at `cursor` and remove those before it beyond the newest `keep`.
 
         Raises:
             CheckpointUnwritableError: the directory cannot be written, or a later attempt has claimed it.
             StorageError: the storage failed.
         """
         name = name_of(cursor.step)
+        self._last = None  # the local copy of the checkpoint that was restored
         try:
             self._fence.check()
             with self.folder.staged(name) as staged:
@@ -181,7 +194,7 @@ class CheckpointWriter(CheckpointReader):
                 self._fence.check()
                 staged.publish()
             self._written_by_job[name] = True
-            self._prune()
+            self._prune(name)
         except (CheckpointUnwritableError, StorageError):
             with contextlib.suppress(StorageError):
                 self._fence.check()  # a successor removes partial files: that is not a failure of the storage
@@ -205,6 +218,41 @@ class CheckpointWriter(CheckpointReader):
             self.folder.move_folder(name, target, RECORD)
             log.event("checkpoint-set-aside", path=target.place(name))
 
+    def set_damaged_aside(self) -> None:
+        """Move the damaged checkpoints that `newest` has skipped, where retention and `newest` do not find them again.
+
+        Those of other jobs stay, so that these jobs find them damaged, and not absent.
+
+        Raises:
+            CheckpointUnwritableError: the directory cannot be written.
+        """
+        target = self.folder.folder(DAMAGED)
+        for name in self.damaged:
+            record = self._open(name).peek()
+            if record is None or self._writer.replaces(record.writer):
+                self.folder.move_folder(name, target, RECORD)
+                log.event("checkpoint-set-aside", path=target.place(name))
+
+    def check_progress(self, found: Record | None) -> None:
+        """Raise if the job would lose all that it has saved, because all of its checkpoints are damaged.
+
+        Args:
+            found: the newest checkpoint, as `newest` of this object has returned it.
+
+        Raises:
+            StorageError: so it would; the message has each damaged checkpoint, and what to do.
+        """
+        if found is not None and found.writer.job == self._writer.job:
+            return
+        own = [reason for name, reason in self.damaged.items() if self._is_progress(name, found)]
+        if own and (found is None or self.newest(written_by=self._writer.job) is None):
+            begin = f"at step {found.cursor.step}, of {found.writer}" if found else "at step 0"
+            raise StorageError(
+                f"checkpoint.directory: {self.folder}: all checkpoints that this job can resume from are damaged; "
+                "restore the volume or bucket, or delete the directory to begin at step 0. "
+                f"It does not begin {begin} by itself. {'; '.join(own)}"
+            )
+
     def begin(self) -> None:
         """Remove `final.json`, because training continues."""
         self.folder.remove(FINAL)
@@ -218,19 +266,30 @@ class CheckpointWriter(CheckpointReader):
         self.folder.write_text(FINAL, record.to_json())
         self._fence.release()
 
-    def _prune(self) -> None:
-        """Remove all of this job but the newest `keep`, the best, and the checkpoint that is being evaluated."""
+    def _prune(self, written: str) -> None:
+        """Remove all of this job but the newest `keep`, the best, and the checkpoint that is being evaluated.
+
+        The newest is the one just `written`: whether later ones can be read is not known, so they stay uncounted.
+        """
         protected_steps = evaluation_store.protected_steps(self.folder)
         if protected_steps is None:
             return
         protected, newest = set(map(name_of, protected_steps)), self._keep
         for name in reversed(self._names()):
-            if not self._is_of_job(name):
+            if name > written or not self._is_of_job(name):
                 continue
             if newest:
                 newest -= 1
             elif name not in protected:
                 self.folder.remove_folder(name, RECORD)
+
+    def _is_progress(self, name: str, found: Record | None) -> bool:
+        """Return whether this job has written a damaged checkpoint, or may have; `found` is the one to resume from."""
+        checkpoint = self._open(name)
+        record = checkpoint.peek()
+        if record is None:
+            return (self._writer.attempt, self._writer.round) > (0, 0)  # a first attempt has written none
+        return record.writer.job == self._writer.job and not (found is not None and checkpoint.is_without_files())
 
     def _is_of_job(self, name: str) -> bool:
         """Return whether this job, or one of its name that it replaces, wrote a checkpoint; False if unknown."""

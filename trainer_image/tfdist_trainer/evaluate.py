@@ -18,7 +18,7 @@ from tfdist_trainer import ensemble, log
 from tfdist_trainer.checkpoint import CheckpointReader, Record, StoredCheckpoint
 from tfdist_trainer.context import Context
 from tfdist_trainer.data.files import Split
-from tfdist_trainer.errors import ConfigurationError, DataMissingError
+from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError
 from tfdist_trainer.evaluation_store import EvaluationResult, EvaluationStore
 from tfdist_trainer.evaluation_summaries import EvaluationSummaries
 from tfdist_trainer.initial_checkpoint import LATEST, existing_checkpoint, share_record
@@ -175,6 +175,8 @@ def _find(context: Context, settings: CheckpointSettings) -> tuple[StoredCheckpo
     if step >= 0:
         return reader.path_of(step), reader.path_of(step).record()
     record = share_record(gang, reader, reader.newest() if gang.member.is_chief else None)
+    if record is None and reader.damaged:
+        raise StorageError(f"checkpoint.directory: all checkpoints are damaged: {'; '.join(reader.damaged.values())}")
     if record is None:
         raise DataMissingError(f"checkpoint.directory: {reader.folder} holds no checkpoint to evaluate")
     return reader.path_of(record.cursor.step), record

@@ -115,9 +115,9 @@ class EvaluationStore:
         job: UID of the job.
         tag: distinguishes the temporary files of two writers.
 
-    Raises (every method that writes):
+    Raises (every method):
         CheckpointUnwritableError: the directory cannot be written.
-        StorageError: the storage failed.
+        StorageError: the storage failed: a result that cannot be read now is not absent.
     """
 
     def __init__(self, directory: Location, job: str, *, tag: str) -> None:
@@ -193,20 +193,20 @@ def early_stop_reason(directory: Location, job: str, step: int) -> str:
 def protected_steps(directory: Location) -> frozenset[int] | None:
     """Return the steps of the checkpoints that must be kept: the best, and the one being evaluated.
 
-    None if the files cannot be read now.
+    None if the files are damaged or cannot be read now, which is logged: then none must be removed.
     """
     folder = open_folder(directory)
     files = ((folder, BEST), (folder.folder(DIRECTORY), IN_PROGRESS))
     try:
         references = [_parse(location, name, CheckpointReference) for location, name in files]
-    except DamagedError as error:
-        log.event("file-damaged", reason=str(error))
+    except StorageError as error:
+        log.event("file-unreadable", reason=str(error))
         return None
     return frozenset(reference.step for reference in references if reference is not None)
 
 
 def _read(folder: Folder, name: str, model: type[Model]) -> Model | None:
-    """Return the content of a file; None if it does not exist. A file that cannot be read is logged."""
+    """Return the content of a file; None if it does not exist, or is damaged, which is logged. Raises as `Folder`."""
     try:
         return _parse(folder, name, model)
     except DamagedError as error:
@@ -218,7 +218,8 @@ def _parse(folder: Folder, name: str, model: type[Model]) -> Model | None:
     """Return the content of a file; None if it does not exist.
 
     Raises:
-        DamagedError: it cannot be read.
+        DamagedError: it is damaged.
+        StorageError: it cannot be read.
     """
     text = folder.read_text(name)
     try:

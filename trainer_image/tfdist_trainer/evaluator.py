@@ -30,6 +30,7 @@ from tfdist_trainer.evaluate import (
 from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult
 from tfdist_trainer.program_model import export_checkpoint
 from tfdist_trainer.step import metric_sums
+from tfdist_trainer.storage.folder import DamagedError
 from tfdist_trainer.stored_checkpoint import stored_checkpoint
 
 POLL_SECONDS: Final = 1.0
@@ -55,7 +56,7 @@ def evaluate_continuously(context: Context, sleep: Callable[[float], None] = tim
     Raises:
         ConfigurationError: the program has no metric `evaluation.metric`.
         DataMissingError: there are no examples.
-        StorageError: the last checkpoint cannot be read.
+        StorageError: the last checkpoint is damaged, or the storage failed.
     """
     policy = best_policy_of(context)
     checkpoint_evaluator = CheckpointEvaluator(context, ENDLESS)
@@ -133,7 +134,7 @@ class Evaluator:
         """Evaluate all pending checkpoints; return whether the last checkpoint of the job is evaluated.
 
         Raises:
-            StorageError: the last checkpoint cannot be read.
+            StorageError: the last checkpoint is damaged, or the storage failed.
         """
         while True:
             final_record = self._reader.final(self._job)
@@ -179,8 +180,8 @@ class Evaluator:
             if not checkpoint.exists() and not required:
                 log.event("checkpoint-removed", step=step)
                 return
-            if required:
-                raise
+            if required or not isinstance(error, DamagedError):
+                raise  # a restarted evaluator evaluates it, where the storage has failed for a moment
             log.event("checkpoint-damaged", message=str(error))
             self._unreadable.add((step, record.time))
             return

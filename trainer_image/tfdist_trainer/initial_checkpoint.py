@@ -3,7 +3,8 @@
 The initial checkpoint (`checkpoint.restore`) is the newest checkpoint that this job itself has written, so a
 restarted job resumes. If it has written none, `Latest` selects the newest checkpoint of any job, a path selects that
 checkpoint, and `None` selects none. Checkpoints of other jobs with a later step are then moved into a folder: they
-would count as the newest, and the checkpoints of this job would be removed as the oldest.
+would count as the newest, and the checkpoints of this job would be removed as the oldest. So are damaged ones. If all
+that this job has written are damaged, it does not begin again by itself.
 """
 
 from typing import Final
@@ -29,21 +30,25 @@ def initial_checkpoint(
     Raises:
         CheckpointUnwritableError: the directory cannot be written, or a later attempt has claimed it.
         ConfigurationError: another job writes there.
-        StorageError: a member cannot read the checkpoint.
+        StorageError: a member cannot read the checkpoint, or all that this job has written are damaged.
     """
     if writer is not None:
         writer.claim()
-    reader = CheckpointReader(settings.directory)
+    reader = writer or CheckpointReader(settings.directory)
     newest = None
     if gang.member.is_chief:
         newest = reader.newest() if settings.restore == LATEST else reader.newest(written_by=job)
+    if writer is not None:
+        writer.check_progress(newest)
     record = share_record(gang, reader, newest)
     result = (reader.path_of(record.cursor.step), record) if record else None
     if record is None and settings.restore not in {LATEST, NOTHING}:
         checkpoint = stored_checkpoint(joined(settings.directory, settings.restore))
         result = checkpoint, read_named(checkpoint)
-    if writer is not None and settings.restore != LATEST:
-        writer.set_aside(above=record.cursor.step if record else -1)
+    if writer is not None:
+        writer.set_damaged_aside()
+        if settings.restore != LATEST:
+            writer.set_aside(above=record.cursor.step if record else -1)
     return result
 
 

@@ -15,6 +15,7 @@ import pydantic
 from pydantic import Field
 
 from tfdist.contract_model import ContractModel
+from tfdist_trainer import atomic
 from tfdist_trainer.fence import Writer
 from tfdist_trainer.storage.folder import DamagedError, Fetched, Folder
 from tfdist_trainer.storage.locations import Location, open_folder
@@ -85,7 +86,7 @@ class StoredCheckpoint:
         return str(self.folder).rpartition("/")[2]
 
     def peek(self) -> Record | None:
-        """Return its record without checking its files; None if there is none that can be read."""
+        """Return its record without checking its files; None if it is absent or damaged. Raises as `Folder`."""
         try:
             return self._read()
         except DamagedError:
@@ -99,19 +100,28 @@ class StoredCheckpoint:
         """Return its record after checking its files against it.
 
         Raises:
-            DamagedError: it does not exist or is damaged.
+            DamagedError: it does not exist, or a file of its record is absent or has another size or checksum.
             StorageError: the storage failed.
         """
         record = self._read()
         try:
             fetched = self._fetch(record)
-            for name, expected in record.files.items():
-                if file_record(fetched.path / name) != expected:
-                    raise DamagedError(f"{self}: {name} is damaged: its size or checksum is not that of {RECORD}")
-        except OSError as error:
+        except FileNotFoundError as error:
             raise DamagedError(f"{self}: not a complete checkpoint: {error.strerror}") from None
+        for name, expected in record.files.items():
+            if self._file_record(fetched.path / name) != expected:
+                raise DamagedError(f"{self}: {name} is damaged: its size or checksum is not that of {RECORD}")
         self._fetched = record, fetched
         return record
+
+    def is_without_files(self) -> bool:
+        """Return whether there is a record, but none of its files.
+
+        A replaced writer leaves that in an object store, if it writes the record when its successor has removed the
+        files of an unfinished write.
+        """
+        record = self.peek()
+        return record is not None and record.version is not None and not self.folder.folder(record.version).names()
 
     def path(self) -> Path:
         """Return the folder of this machine that has its files, not checked in a file system; errors as of `record`."""
@@ -127,6 +137,14 @@ class StoredCheckpoint:
             return self._fetched[1]
         self._fetched = None
         return self.folder.fetch(record.version, {name: each.size for name, each in record.files.items()})
+
+    def _file_record(self, path: Path) -> FileRecord:
+        try:
+            return file_record(path)
+        except atomic.ABSENT as error:
+            raise DamagedError(f"{self}: not a complete checkpoint: {path.name}: {error.strerror}") from None
+        except OSError as error:
+            raise atomic.read_failure(error, path) from error
 
     def _read(self) -> Record:
         text = self.folder.read_text(RECORD)

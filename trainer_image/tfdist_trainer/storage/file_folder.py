@@ -1,6 +1,7 @@
 """A folder of a file system. A file or subfolder is written under a temporary name, flushed, and renamed."""
 
 import contextlib
+import errno
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfdist_trainer import atomic
-from tfdist_trainer.storage.folder import DamagedError, Folder, work_folder
+from tfdist_trainer.storage.folder import Folder, work_folder
 
 _FORMER = "-former"
 """Ends the name of a folder while another one takes its place."""
@@ -54,18 +55,25 @@ class FileFolder:
         """See `Folder`."""
         try:
             return sorted(path.name for path in self.path.iterdir())
-        except OSError:
+        except atomic.ABSENT:
             return []
+        except OSError as error:
+            raise atomic.read_failure(error, self.path) from error
 
     def read_text(self, name: str) -> str | None:
         """See `Folder`."""
         path = self.path / name
         try:
-            return path.read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
+            try:
+                return _content(path)
+            except OSError as error:
+                if error.errno != errno.ESTALE:  # of NFS, for a file that was replaced while it was read
+                    raise
+                return _content(path)
+        except atomic.ABSENT:
             return None
         except OSError as error:
-            raise DamagedError(f"{path}: cannot be read: {error.strerror or error}") from None
+            raise atomic.read_failure(error, path) from error
 
     def write_text(self, name: str, text: str) -> None:
         """See `Folder`."""
@@ -145,6 +153,7 @@ class FileFolder:
     def remove_folder(self, name: str, marker: str) -> None:  # noqa: ARG002  as `move_folder`
         """See `Folder`."""
         removed = self.path / f"{atomic.TEMPORARY_PREFIX}{name}-gone"
+        shutil.rmtree(removed, ignore_errors=True)
         with self._typed_errors():
             (self.path / name).rename(removed)
         shutil.rmtree(removed, ignore_errors=True)
@@ -156,12 +165,15 @@ class FileFolder:
         version_of: Callable[[str], str | None],  # noqa: ARG002
     ) -> None:
         """See `Folder`."""
-        for leftover in self.path.glob(f"{atomic.TEMPORARY_PREFIX}{prefix}*"):
-            target = self.path / leftover.name.removeprefix(atomic.TEMPORARY_PREFIX).removesuffix(_FORMER)
-            if leftover.name.endswith(_FORMER) and not target.exists():
-                leftover.rename(target)
-            else:
-                shutil.rmtree(leftover, ignore_errors=True)
+        for name in self.names():
+            if not name.startswith(f"{atomic.TEMPORARY_PREFIX}{prefix}"):
+                continue
+            target = self.path / name.removeprefix(atomic.TEMPORARY_PREFIX).removesuffix(_FORMER)
+            with self._typed_errors():
+                if name.endswith(_FORMER) and not target.exists():
+                    (self.path / name).rename(target)
+                else:
+                    shutil.rmtree(self.path / name, ignore_errors=True)
 
     def fetch(self, version: str | None, sizes: Mapping[str, int]) -> "FileFolder":  # noqa: ARG002  they are local
         """See `Folder`."""
@@ -173,6 +185,10 @@ class FileFolder:
             yield
         except OSError as error:
             raise atomic.storage_failure(error, self.path, self.field) from error
+
+
+def _content(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +206,8 @@ class _StagedFiles:
         """See `Staged`."""
         # A checkpoint of the same step may exist: if this process is killed here, `remove_unfinished` restores it.
         former = self.target.with_name(f"{atomic.TEMPORARY_PREFIX}{self.target.name}{_FORMER}")
-        shutil.rmtree(former, ignore_errors=True)
-        if self.target.exists():
+        if self.target.exists():  # otherwise the former one may be all that there is
+            shutil.rmtree(former, ignore_errors=True)
             self.target.rename(former)
         self.path.rename(self.target)
         atomic.sync(self.target.parent)

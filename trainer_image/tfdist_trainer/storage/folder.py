@@ -18,7 +18,7 @@ def work_folder(name: str) -> str:
 
 
 class DamagedError(StorageError):
-    """A file is damaged, absent, or cannot be read; others may be intact."""
+    """A file is absent, or its content is not what was written. An error of the storage is none."""
 
 
 class Staged(Protocol):
@@ -45,8 +45,7 @@ class Folder(Protocol):
     Raises (every method):
         CheckpointUnwritableError: the file system cannot be written, for a lasting reason such as permissions.
         ConfigurationError: a setting of an object store is wrong, or its credentials.
-        DamagedError: a file of a file system cannot be read.
-        StorageError: the storage failed.
+        StorageError: the storage failed, or a file or the list of files cannot be read.
     """
 
     @property

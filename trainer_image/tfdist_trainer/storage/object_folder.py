@@ -192,7 +192,7 @@ class ObjectFolder:
         """See `Folder`."""
         source = self.folder(version) if version else self
         objects = {each.key: each for each in source.tree()} if version not in _UNSAFE else {}
-        path = Path(tempfile.mkdtemp(prefix="tfdist-download-"))
+        path = self._local_folder("tfdist-download-")
         fetched = _FetchedObjects(path)
         for name in sizes:
             stored = objects.get(source._key(name))  # noqa: SLF001  same class
@@ -222,7 +222,7 @@ class ObjectFolder:
     @contextmanager
     def _temporary(self) -> Iterator[Path]:
         """Yield a folder of this machine for files that are to be uploaded."""
-        path = Path(tempfile.mkdtemp(prefix="tfdist-upload-"))
+        path = self._local_folder("tfdist-upload-")
         try:
             yield path
         except OSError as error:
@@ -237,6 +237,12 @@ class ObjectFolder:
     def _copy(self, source: StoredObject, name: str) -> None:
         with self._errors_of_field():
             repeated(lambda: self.bucket.copy(source, self._key(name)))
+
+    def _local_folder(self, prefix: str) -> Path:
+        try:
+            return Path(tempfile.mkdtemp(prefix=prefix))
+        except OSError as error:
+            raise self._local_failure(error, Path(tempfile.gettempdir())) from error
 
     def _key(self, name: str) -> str:
         return f"{self.key}/{name}" if self.key else name
