@@ -15,7 +15,6 @@ other error of the storage ends the job: a checkpoint that cannot be read now ma
 This module does not import TensorFlow: the function that writes the variables is an argument.
 """
 
-import contextlib
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +25,7 @@ import pydantic
 from tfdist.contract_model import ContractModel
 from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer import atomic, evaluation_store, log
-from tfdist_trainer.errors import CheckpointUnwritableError, StorageError
+from tfdist_trainer.errors import StorageError
 from tfdist_trainer.fence import Fence, Writer
 from tfdist_trainer.storage.folder import DamagedError
 from tfdist_trainer.storage.locations import Location, open_folder
@@ -157,7 +156,7 @@ class CheckpointWriter(CheckpointReader):
     """Writes checkpoints; only the chief has a writer."""
 
     def __init__(self, directory: Location, *, keep: int, writer: Writer) -> None:
-        super().__init__(open_folder(directory, tag=f"{writer.attempt}-{writer.host}"))
+        super().__init__(open_folder(directory, tag=writer.tag))
         self._keep = keep
         self._written_by_job: dict[str, bool] = {}
         """Names of checkpoints, and whether they are of this job."""
@@ -184,7 +183,7 @@ class CheckpointWriter(CheckpointReader):
         """
         name = name_of(cursor.step)
         self._last = None  # the local copy of the checkpoint that was restored
-        try:
+        with self._fence.explained():
             self._fence.check()
             with self.folder.staged(name) as staged:
                 save(str(staged.path / VARIABLES))
@@ -195,10 +194,6 @@ class CheckpointWriter(CheckpointReader):
                 staged.publish()
             self._written_by_job[name] = True
             self._prune(name)
-        except (CheckpointUnwritableError, StorageError):
-            with contextlib.suppress(StorageError):
-                self._fence.check()  # a successor removes partial files: that is not a failure of the storage
-            raise
         return self.report(cursor.step, time)
 
     def report(self, step: int, time: str) -> CheckpointReport:

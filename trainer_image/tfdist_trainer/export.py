@@ -10,7 +10,6 @@ writer that has claimed it. In an object store the names stay the same, because 
 removed before the other files are replaced, and written after them; `model.keras` is one object, replaced at once.
 """
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +18,7 @@ from tfdist.api.export import ExportedModel, ExportFormat
 from tfdist.contract import ExportSettings
 from tfdist.contract_reports import ExportReport
 from tfdist_trainer import log
-from tfdist_trainer.errors import CheckpointUnwritableError, ConfigurationError, StorageError, one_line
+from tfdist_trainer.errors import ConfigurationError, one_line
 from tfdist_trainer.fence import Fence, Writer
 from tfdist_trainer.storage.folder import work_folder
 from tfdist_trainer.storage.locations import open_folder
@@ -65,13 +64,9 @@ def export(settings: ExportSettings, which: ExportedModel, model: Any, step: int
     fence = Fence(claimed, writer)
     fence.claim()
     try:
-        with directory.replaced(name, MARKER, fence.check) as folder:
+        with fence.explained(), directory.replaced(name, MARKER, fence.check) as folder:
             for each in settings.formats:
                 _save(each, model, folder)
-    except (CheckpointUnwritableError, StorageError):
-        with contextlib.suppress(StorageError):
-            fence.check()  # a successor removes partial files: that is not a failure of the storage
-        raise
     finally:
         fence.release()
     log.event("exported", which=which, step=step, path=directory.place(name))

@@ -14,7 +14,8 @@ replaced the former: Kubernetes allows one job of a name at a time.
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import pydantic
@@ -108,6 +109,19 @@ class Fence:
         holder = self._holder(self._folder.read_text(FILE))
         if holder is not None and (holder.job, *_rank(holder)) != (self._writer.job, *_rank(self._writer)):
             raise self._fenced_off(holder)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raise the error of `check`, if there is one, in place of an error of the storage in the block.
+
+        A successor removes partial files of this writer: that is not a failure of the storage.
+        """
+        try:
+            yield
+        except (CheckpointUnwritableError, StorageError):
+            with suppress(StorageError):
+                self.check()
+            raise
 
     def release(self) -> None:
         """Let other jobs claim the directory at once; the record of the last writer stays."""
