@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 from support.factories import created, pod
-from support.simulated_kueue import Story
+from support.simulated_kueue import BOTH, Story
 
 from tfdist.api.gang_system import Availability, GangSystem
 
 GAP: dict[str, Any] = {"kueue": None, "systems": {GangSystem.KUEUE: Availability.UNKNOWN}}
+REASONS = {Availability.ABSENT: "Missing", Availability.UNKNOWN: "Unknown"}
 PS: dict[str, Any] = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}, "command": ["run"]}
 
 
@@ -69,3 +70,28 @@ def test_a_job_that_kueue_has_admitted_waits_for_kueue_and_not_for_volcano_after
     # when its user removes the queue
     story.job.spec["scheduling"] = {}
     assert created(story.job.reconcile(generation=2, **volcano)) == ["worker-0-r1", "worker-1-r1"]
+
+
+@pytest.mark.parametrize("found", [Availability.ABSENT, Availability.UNKNOWN])
+def test_a_job_that_waited_for_a_system_with_queues_begins_with_attempt_0_when_kueue_is_installed(
+    found: Availability,
+) -> None:
+    # given a job that has waited for Volcano, since Kueue was not there
+    story = Story(scheduling={"queue": "team-a"})
+    for after in (0, 60):
+        story.job.reconcile(after=after, kueue=None, systems={GangSystem.VOLCANO: found})
+    assert story.job.condition_status("PodsReady") == ("False", f"GangScheduler{REASONS[found]}")
+    # when Kueue is installed, and admits it
+    story.reconcile()
+    assert story.job.status["phase"] == "Queued"
+    story.kueue.admit()
+    # then
+    assert created(story.reconcile()) == ["worker-0", "worker-1"]
+    assert story.job.status["attempt"] == 0
+    # when a started attempt is evicted, the next one follows as ever
+    story.reconcile(BOTH)
+    story.kueue.evict()
+    story.reconcile(BOTH)
+    story.reconcile()
+    story.kueue.admit()
+    assert created(story.reconcile()) == ["worker-0-r1", "worker-1-r1"]

@@ -25,6 +25,8 @@ from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import evaluation_failure, is_suspended_or_suspending, training_succeeded
 
 _STOPPING: Final = frozenset({ConditionReason.SUSPENDING, ConditionReason.EVICTED})
+_BEFORE_FIRST_POD: Final = frozenset({ConditionReason.GANG_SCHEDULER_MISSING, ConditionReason.GANG_SCHEDULER_UNKNOWN})
+"""Reasons of `PodsReady` of a gang whose attempt waits to begin."""
 _RESUMED: Final = {
     ConditionReason.RESUMED: EventReason.RESUMED,
     ConditionReason.ADMITTED: EventReason.ADMITTED,
@@ -138,7 +140,14 @@ def _before(known: JobCondition | None) -> str:
 
 
 def _next_record(context: PlanContext, state: GangState) -> GangStatus:
-    """Return the record of the attempt after the suspension; the restart limit of a failed evaluator starts again."""
+    """Return the record of the attempt after the suspension; the restart limit of a failed evaluator starts again.
+
+    An attempt that has waited for its gang scheduler has not begun, and begins after the suspension.
+    """
+    pods_ready = find_condition(context.view.status, ConditionType.PODS_READY)
+    has_begun = bool(state.pods) or state.record.has_run or bool(state.record.completed)
+    if not has_begun and pods_ready is not None and pods_ready.reason in _BEFORE_FIRST_POD:
+        return state.record
     record = state.record.next_attempt()
     if state.gang.name is GangName.EVALUATOR and evaluation_failure(context.view.status):
         return record.changed(since_checkpoint=0, uncounted_since_checkpoint=0)
