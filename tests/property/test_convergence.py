@@ -24,6 +24,7 @@ OTHER = st.one_of(
     st.tuples(st.just("user"), st.integers(1, 3), st.sampled_from((0, 0, 1))),
     EDIT,
     st.tuples(st.just("restart"), st.integers(0, 1), st.none()),
+    st.tuples(st.just("priority"), st.integers(0, 2), st.none()),
     st.tuples(st.just("report"), st.integers(0, 3), st.sampled_from((0, 1, 1))),
     st.tuples(st.just("pod groups"), st.integers(0, 3), st.none()),
     st.tuples(st.just("queue"), st.sampled_from((0, 1, 1, 2, 3)), st.none()),
@@ -58,6 +59,8 @@ def go_on(cluster: Cluster, happening: Happening) -> None:
             cluster.edit(number, valid=bool(valid))
         case ("restart", value, _):
             cluster.ask_for_restart(str(value))
+        case ("priority", value, _):
+            cluster.prioritize(value)
         case ("time", seconds, _):
             cluster.now += timedelta(seconds=seconds)
         case _:
@@ -104,6 +107,14 @@ def completes(kind: str, history: list[Happening]) -> None:
         cluster.owned.check(again, ending=cluster.ending, served=cluster.served_systems)
         assert (again.status, again.creates, again.patches, again.deletes) == (None, (), (), ())
         assert again.workload is None
+        check_priority(cluster)
+
+
+def check_priority(cluster: Cluster) -> None:
+    """Assert that a Workload has the priority of its job, whether it waits or is admitted."""
+    kueue, edition = cluster.kueue, cluster.true.edition
+    if kueue and kueue.served and kueue.workload and edition.valid and not kueue.finished and not kueue.evicted:
+        assert edition.suspend or kueue.priority_class == f"workloadpriorityclasses/class-{edition.priority}"
 
 
 @EVERY_JOB

@@ -287,9 +287,14 @@ class Cluster:
         """Have the user change the pod template, or make an error that only the controller finds."""
         self._write(replace(self.true.edition, edit=number, valid=valid))
 
+    def prioritize(self, priority: int) -> None:
+        """Have the user give the job another priority class by its label."""
+        self._write(replace(self.true.edition, priority=priority))
+
     def _write(self, edition: Edition) -> None:
         if edition != self.true.edition:
-            version, generation = self.true.version + 1, self.true.generation + 1
+            labelled = replace(self.true.edition, priority=edition.priority)
+            version, generation = self.true.version + 1, self.true.generation + (edition != labelled)
             self.true = replace(self.true, edition=edition, version=version, generation=generation)
             self.dirty = True
 

@@ -77,12 +77,16 @@ JOBS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Edition:
-    """A specification as the user writes it: its pods have the number of the `edit`; or it has an error."""
+    """A specification as the user writes it: its pods have the number of the `edit`; or it has an error.
+
+    Its class of Kueue has the number of the `priority`.
+    """
 
     suspend: bool = False
     workers: int | None = None
     edit: int = 0
     valid: bool = True
+    priority: int = 0
 
     def manifest(self, kind: str) -> dict[str, Any]:
         """Return the JSON of a job of a kind."""
@@ -91,7 +95,9 @@ class Edition:
         changed: dict[str, Any] = {"worker": {"replicas": self.workers}} if self.workers else {}
         changed |= {"env": [{"name": "EDIT", "value": str(self.edit)}]}
         error = {} if self.valid else {"volumeMounts": [{"name": "absent", "mountPath": "/absent"}]}
-        return manifest(**(spec | {"runPolicy": policy | {"suspend": self.suspend}} | changed | error))
+        made = manifest(**(spec | {"runPolicy": policy | {"suspend": self.suspend}} | changed | error))
+        made["metadata"]["labels"] = {"kueue.x-k8s.io/priority-class": f"class-{self.priority}"}
+        return made
 
 
 @lru_cache(maxsize=1024)

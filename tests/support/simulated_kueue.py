@@ -59,7 +59,15 @@ class SimulatedKueue:
                 raise StaleError
             merged = {**self.workload["status"], **(change.status or {})}
             status = {name: value for name, value in merged.items() if value is not None}
-            self._store(change.manifest or self.workload, status)
+            self._store(self._changed(change.manifest), status)
+
+    def _changed(self, manifest: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the Workload with another specification; while quota is reserved, only the priority changes."""
+        assert self.workload is not None
+        if manifest is None or not self.reserved:
+            return manifest or self.workload
+        meta = self.workload["metadata"] | {"annotations": manifest["metadata"]["annotations"]}
+        return self.workload | {"metadata": meta}
 
     def _is(self, workload: WorkloadSummary) -> bool:
         return self.workload is not None and self.workload["metadata"]["uid"] == workload.uid
@@ -88,9 +96,25 @@ class SimulatedKueue:
         return self.condition("QuotaReserved")[0] == "True"
 
     @property
+    def priority_class(self) -> str:
+        """Resource and name of the class of its priority."""
+        assert self.workload is not None
+        return str(self.workload["metadata"]["annotations"]["tfdist.dev/priority-class"])
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job is reported to have finished."""
+        return self.condition("Finished")[0] == "True"
+
+    @property
     def admitted(self) -> bool:
         """Whether the job may run."""
-        return self.reserved and self.condition("Evicted")[0] != "True"
+        return self.reserved and not self.evicted
+
+    @property
+    def evicted(self) -> bool:
+        """Whether the job must stop."""
+        return self.condition("Evicted")[0] == "True"
 
     def admit(self) -> None:
         """Reserve the quota, and admit the job."""

@@ -286,3 +286,34 @@ def test_a_restart_with_other_requests_waits_for_another_admission() -> None:
     story.kueue.admit()
     # then
     assert created(story.reconcile(generation=2)) == ["worker-0-r2", "worker-1-r2"]
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["running", "queued"])
+def test_a_workload_follows_a_change_of_the_priority_and_the_job_goes_on(runs: bool) -> None:
+    # given
+    story = Story().running() if runs else Story()
+    story.reconcile(BOTH if runs else "")
+    # when
+    story.job.spec["scheduling"] = {"gang": "Kueue", "queue": "team-a", "priorityClassName": "urgent"}
+    todo = story.reconcile(BOTH if runs else "", generation=2)
+    # then
+    assert story.kueue.priority_class == "priorityclasses/urgent"
+    assert deleted(todo) == []
+    assert story.reconcile(BOTH if runs else "", generation=2).workload is None
+    # when a replica fails, the gang keeps its quota
+    if runs:
+        story.reconcile("worker-0:R worker-1:F", generation=2)
+        assert created(story.reconcile(after=60, generation=2)) == ["worker-0-r1", "worker-1-r1"]
+
+
+def test_the_error_of_a_priority_is_in_the_status_of_a_job_that_runs_and_keeps_nothing_back() -> None:
+    # given a job that runs with a class that does not exist
+    story = Story().running()
+    story.job.spec["scheduling"] = {"gang": "Kueue", "queue": "team-a", "priorityClassName": "gone"}
+    story.kueue.error = "priority class gone does not exist"
+    # when it is not all ready
+    todo = story.job.reconcile("worker-0:R worker-1:F", generation=2, kueue=story.kueue.view())
+    # then
+    assert story.job.status["scheduling"]["reason"] == story.kueue.error
+    assert todo.workload is not None
+    assert todo.workload.status, "PodsReady is set first"

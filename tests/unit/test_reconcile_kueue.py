@@ -14,6 +14,7 @@ SPEC = manifest()["spec"] | {"scheduling": {"queue": "team-a"}}
 COLLECTION = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/workloads"
 WORKLOAD = f"{COLLECTION}/{workload('fashion', UID)}"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+PRIORITY = "kueue.x-k8s.io/priority-class"
 TIME = "2030-01-02T03:04:00Z"
 
 
@@ -42,6 +43,16 @@ def set_conditions(bench: Bench, **conditions: str) -> None:
     assigned = [{"name": "worker", "count": 2, "flavors": {"cpu": "spot"}}]
     status = {"conditions": made, "admission": {"clusterQueue": "all", "podSetAssignments": assigned}}
     bench.kueue.workloads.on_update(bench.api.put(WORKLOAD, found | {"status": status}))
+
+
+def label(bench: Bench, labels: dict[str, str]) -> None:
+    """Have the user replace the labels of the job."""
+    found = bench.api.objects[JOB]
+    bench.jobs.upsert(bench.api.put(JOB, found | {"metadata": found["metadata"] | {"labels": labels}}))
+
+
+def scheduling(bench: Bench) -> dict[str, Any]:
+    return dict(bench.api.objects[JOB]["status"]["scheduling"])
 
 
 def phase(bench: Bench) -> str:
@@ -196,3 +207,46 @@ async def test_a_missing_priority_class_of_kueue_is_named(bench: Bench, spec: di
     assert not await bench.reconcile()
     await bench.reconcile()
     assert "priority class gold (workloadpriorityclasses) does not exist" in message(bench)
+
+
+async def test_a_job_that_runs_gets_the_priority_of_its_new_label_and_keeps_its_pod_sets(bench: Bench) -> None:
+    # given
+    classes = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses"
+    bench.job(spec=SPEC)
+    await bench.reconcile()
+    set_conditions(bench, QuotaReserved="True", Admitted="True")
+    await bench.reconcile()
+    before = bench.api.objects[WORKLOAD]
+    # when its class does not exist
+    label(bench, {PRIORITY: "urgent"})
+    assert not await bench.reconcile()
+    await bench.reconcile()
+    # then
+    assert "class urgent (workloadpriorityclasses) does not exist" in scheduling(bench)["reason"]
+    # when it does
+    bench.api.put(f"{classes}/urgent", {"value": 9})
+    assert await bench.reconcile()
+    # then
+    after = bench.api.objects[WORKLOAD]
+    assert after["spec"] == before["spec"] | {"priority": 9}
+    assert after["status"] == before["status"]
+    assert not bench.api.requests("pods", "DELETE")
+    await bench.reconcile()
+    assert "reason" not in scheduling(bench)
+
+
+async def test_an_error_of_a_priority_ends_when_its_user_takes_it_back(bench: Bench) -> None:
+    # given
+    bench.job(spec=SPEC)
+    await bench.reconcile()
+    set_conditions(bench, QuotaReserved="True", Admitted="True")
+    await bench.reconcile()
+    label(bench, {PRIORITY: "gone"})
+    assert not await bench.reconcile()
+    await bench.reconcile()
+    # when
+    label(bench, {})
+    await bench.reconcile()
+    await bench.reconcile()
+    # then
+    assert "reason" not in scheduling(bench)

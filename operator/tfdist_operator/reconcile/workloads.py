@@ -4,6 +4,7 @@ import logging
 
 from tfdist.planner.plan import WorkloadChange
 from tfdist_operator.cache.job_cache import CachedJob
+from tfdist_operator.cache.runtime_state import JobRuntimeState
 from tfdist_operator.kube.errors import ApiError, Conflict
 from tfdist_operator.reconcile.dependencies import Dependencies
 
@@ -23,9 +24,10 @@ class Workloads:
             Conflict: the Workload has been written since the plan was made.
             ApiError: the request failed; the next plan has the error in its view.
         """
-        if change is None:
-            return
         state = self._deps.states.get(job.key, job.uid)
+        if change is None:
+            self._forget_error(job, state)
+            return
         try:
             await self._send(job, change)
         except Conflict:
@@ -35,17 +37,22 @@ class Workloads:
                 state.workload_error = error.message
                 self._deps.queue.add(job.key)  # at once, so that the status reports it
             raise
-        state.workload_error = ""
+        self._forget_error(job, state)
+
+    def _forget_error(self, job: CachedJob, state: JobRuntimeState) -> None:
+        """Forget the error of the last change, also if its job no longer needs one; the status must not keep it."""
+        if state.workload_error:
+            state.workload_error = ""
+            self._deps.queue.add(job.key)
 
     async def _send(self, job: CachedJob, change: WorkloadChange) -> None:
         cache, requests = self._deps.kueue.workloads, self._deps.workload_requests
         cached = cache.of_job(job.key, job.uid)
         if change.manifest is not None:
-            labels = job.job.metadata.labels if job.job else {}
             if cached is None:
-                cache.upsert(await requests.create(change.manifest, labels))
+                cache.upsert(await requests.create(change.manifest))
             else:
-                cache.upsert(await requests.replace_spec(change.manifest, labels, cached))
+                cache.upsert(await requests.replace_spec(change.manifest, cached))
         elif cached is not None and change.status is not None:
             cache.upsert(await requests.patch_status(job.key.namespace, cached, change.status))
         elif cached is not None:

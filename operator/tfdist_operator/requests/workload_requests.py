@@ -1,16 +1,16 @@
 """The requests for the Workloads by which Kueue admits jobs, and for the priority that a Workload has."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from tfdist.observed.kueue import WorkloadSummary
-from tfdist.render.names import JOB_UID_LABEL, SPEC_HASH_LABEL
-from tfdist.render.workload import GROUP, PLURAL, PRIORITY_CLASS_LABEL
+from tfdist.render.names import JOB_UID_LABEL, PRIORITY_CLASS_ANNOTATION, SPEC_HASH_LABEL
+from tfdist.render.workload import GROUP, KUEUE_PRIORITY_CLASSES, PLURAL, POD_PRIORITY_CLASSES
 from tfdist_operator.kube.client import MERGE_PATCH, Client, Json
 from tfdist_operator.kube.errors import AlreadyExists, Conflict, NameTaken, NotFound, Rejected
 from tfdist_operator.kube.pages import items
 
-_PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_PRIORITY_CLASSES: Final = f"/apis/scheduling.k8s.io/v1/{POD_PRIORITY_CLASSES}"
 _MISSING: Final = 404
 
 
@@ -26,19 +26,18 @@ class WorkloadRequests:
         self._client = client
         self._version = version
 
-    async def create(self, manifest: Json, labels: Mapping[str, str]) -> Json:
+    async def create(self, manifest: Json) -> Json:
         """Create a Workload and return it as stored.
 
         Args:
             manifest: the Workload without its version and priority.
-            labels: of the job: one of them may name a WorkloadPriorityClass.
 
         Raises:
             NameTaken: one of that name exists and is not the job's.
             Rejected: its priority class does not exist, or Kueue rejects it.
         """
         meta = manifest["metadata"]
-        body = await self._complete(manifest, labels)
+        body = await self._complete(manifest)
         try:
             return await self._client.request("POST", self._path(meta["namespace"]), resource=PLURAL, body=body)
         except AlreadyExists as error:
@@ -50,14 +49,23 @@ class WorkloadRequests:
             text = f"a Workload {meta['name']} is there that is not this job's; delete it"
             raise NameTaken(error.code, error.reason, text) from error
 
-    async def replace_spec(self, manifest: Json, labels: Mapping[str, str], cached: WorkloadSummary) -> Json:
-        """Replace the specification of a Workload that holds no quota: it keeps its place in the queue."""
-        body = await self._complete(manifest, labels)
-        patch = {
-            "metadata": _guard(cached) | {"labels": {SPEC_HASH_LABEL: body["metadata"]["labels"][SPEC_HASH_LABEL]}},
-            "spec": body["spec"],
-        }
-        return await self._patch(f"{self._path(body['metadata']['namespace'])}/{cached.name}", patch)
+    async def replace_spec(self, manifest: Json, cached: WorkloadSummary) -> Json:
+        """Replace the specification of a Workload; one that holds quota gets another priority alone.
+
+        A Workload that waits keeps its place in the queue.
+
+        Raises:
+            Conflict: it has changed since `cached` was read.
+            Rejected: its priority class does not exist, or Kueue rejects the change.
+        """
+        meta, spec = manifest["metadata"], (await self._complete(manifest))["spec"]
+        changes: Json = {"annotations": meta["annotations"]}
+        if cached.holds_quota:
+            spec = {"priority": spec["priority"]}
+        else:
+            changes["labels"] = {SPEC_HASH_LABEL: meta["labels"][SPEC_HASH_LABEL]}
+        patch = {"metadata": _guard(cached) | changes, "spec": spec}
+        return await self._patch(f"{self._path(meta['namespace'])}/{cached.name}", patch)
 
     async def patch_status(self, namespace: str, cached: WorkloadSummary, status: Json) -> Json:
         """Change the status of a Workload.
@@ -79,15 +87,12 @@ class WorkloadRequests:
     async def _patch(self, path: str, body: Json) -> Json:
         return await self._client.request("PATCH", path, resource=PLURAL, body=body, content_type=MERGE_PATCH)
 
-    async def _complete(self, manifest: Json, labels: Mapping[str, str]) -> Json:
+    async def _complete(self, manifest: Json) -> Json:
         """Return a Workload with its version and with its priority: the value of its class, as Kueue needs it."""
-        of_pods = (set_["template"]["spec"].get("priorityClassName") for set_ in manifest["spec"]["podSets"])
-        class_name = labels.get(PRIORITY_CLASS_LABEL, "")
-        if class_name:
-            priority = await self._value(f"/apis/{GROUP}/{self._version()}/workloadpriorityclasses", class_name)
-        else:
-            priority = await self._value(_PRIORITY_CLASSES, next(filter(None, of_pods), ""))
         version = f"{GROUP}/{self._version()}"
+        plural, _, name = manifest["metadata"]["annotations"][PRIORITY_CLASS_ANNOTATION].partition("/")
+        path = f"/apis/{version}/{plural}" if plural == KUEUE_PRIORITY_CLASSES else _PRIORITY_CLASSES
+        priority = await self._value(path, name)
         return manifest | {"apiVersion": version, "spec": manifest["spec"] | {"priority": priority}}
 
     async def _value(self, path: str, name: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfdist.render.names import SPEC_HASH_LABEL
+from tfdist.render.names import PRIORITY_CLASS_ANNOTATION, SPEC_HASH_LABEL
 from tfdist.render.pod_placement import PodPlacement
 
 Raw = Mapping[str, Any]
@@ -24,7 +24,9 @@ class WorkloadSummary:
     """Of the specification that the controller applied."""
     deleting: bool
     status: Raw
-    """As stored, of which `conditions`, `admission` and `admissionChecks` are read."""
+    """As stored, of which `conditions`, `admission`, `admissionChecks` and `reclaimablePods` are read."""
+    priority_class: str = ""
+    """Resource and name of the class that its priority is of; "" if the version that made it has not recorded it."""
 
     def condition(self, kind: str) -> Raw:
         """Return the condition of a type; empty without one."""
@@ -121,6 +123,7 @@ def workload_summary(raw: Raw) -> WorkloadSummary:
         spec_hash=(meta.get("labels") or {}).get(SPEC_HASH_LABEL, ""),
         deleting="deletionTimestamp" in meta,
         status=raw.get("status") or {},
+        priority_class=(meta.get("annotations") or {}).get(PRIORITY_CLASS_ANNOTATION, ""),
     )
 
 

@@ -25,6 +25,7 @@ from tfdist.render.pod_placement import PodPlacement
 from tfdist.render.workload import GROUP, PLURAL, pod_set_of, queue_name, workload
 from tfdist.status.conditions import is_true
 from tfdist.status.phase import is_suspended_or_suspending
+from tfdist.status.text import message
 from tfdist.timestamps import rfc3339
 
 _NOT_INSTALLED: Final = (
@@ -38,6 +39,7 @@ _UNREADABLE: Final = (
 _NOT_READY: Final = "not all pods run"
 POSITION_SECONDS: Final = 60.0
 """How often the position in a queue is read again: no change of the Workload reports it."""
+_LONGEST_REASON: Final = 1024
 _WAITS: Final = "waits for admission"
 
 
@@ -95,7 +97,8 @@ def kueue_status(view: JobView, job: TFDistJob) -> SchedulingStatus | None:
     """
     if view.kueue is None and job.spec.scheduling.gang == "Auto" and not _was_under_kueue(view):
         return view.status.scheduling
-    return SchedulingStatus(system=GangSystem.KUEUE, queue=queue_name(job))
+    error = message(view.kueue.error)[:_LONGEST_REASON] if view.kueue else ""
+    return SchedulingStatus(system=GangSystem.KUEUE, queue=queue_name(job), reason=error or None)
 
 
 def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | None:
@@ -132,6 +135,10 @@ def _spec_hash(manifest: Manifest) -> str:
     return str(manifest["metadata"]["labels"][names.SPEC_HASH_LABEL])
 
 
+def _class_of(manifest: Manifest) -> str:
+    return str(manifest["metadata"]["annotations"][names.PRIORITY_CLASS_ANNOTATION])
+
+
 def _admission_wait(view: JobView, summary: WorkloadSummary | None) -> QueueWait | None:
     """Return why a job waits in its queue; None if it is admitted."""
     assert view.kueue is not None  # noqa: S101  the caller has checked it
@@ -143,7 +150,9 @@ def _admission_wait(view: JobView, summary: WorkloadSummary | None) -> QueueWait
         reserved, checks = summary.condition("QuotaReserved"), _pending_checks(summary)
         if reserved.get("status") == "True":
             return QueueWait("; ".join(["its quota is reserved", *checks]), reserved.get("lastTransitionTime", ""))
-        return _wait_of_condition(summary, "QuotaReserved") if reserved else QueueWait(view.kueue.error or _WAITS)
+        if view.kueue.error or not reserved:
+            return QueueWait(view.kueue.error or _WAITS)
+        return _wait_of_condition(summary, "QuotaReserved")
     if summary.has_topology:
         return QueueWait(
             "Kueue assigned a topology, which TFDist does not support; use a ResourceFlavor without topologyName"
@@ -199,12 +208,20 @@ def workload_change(
         return None if view.problems else _apply_change(workload(job, installation), summary)
     if summary.evicted:
         return None if _uses_resources(view) else WorkloadChange(status=_released_status(summary, now))
-    return _readiness_change(summary, now, all_run=all_run)
+    readiness = _readiness_change(summary, now, all_run=all_run)
+    # the last one: a class that does not exist keeps no other change back
+    return readiness or (None if view.problems else _priority_change(workload(job, installation), summary))
+
+
+def _priority_change(desired: Manifest, summary: WorkloadSummary) -> WorkloadChange | None:
+    """Return the change of the priority of an admitted Workload; None if it has the class of its job."""
+    return None if summary.priority_class == _class_of(desired) else WorkloadChange(manifest=desired)
 
 
 def _apply_change(desired: Manifest, summary: WorkloadSummary | None) -> WorkloadChange | None:
     """Return the change that brings a Workload without quota to its desired state; None if it is current."""
-    is_current = summary is not None and summary.spec_hash == _spec_hash(desired)
+    wanted = (_spec_hash(desired), _class_of(desired))
+    is_current = summary is not None and (summary.spec_hash, summary.priority_class) == wanted
     return None if is_current else WorkloadChange(manifest=desired)
 
 

@@ -43,7 +43,7 @@ class WorkloadChange:
     """One change of the Workload by which Kueue admits a job: exactly one field is set."""
 
     manifest: Manifest | None = None
-    """The Workload that must exist, without its priority."""
+    """The Workload that must exist, without its priority; one that holds quota gets its priority alone."""
     status: Manifest | None = None
     """A merge patch of its status, made from the version that the view has."""
     delete: bool = False

@@ -28,6 +28,9 @@ SERVICE_GENERATION_LABEL: Final = f"{GROUP}/address-generation"
 CHECKPOINT_ANNOTATION: Final = f"{GROUP}/last-checkpoint-time"
 """On the leader's pod: when its job last completed a checkpoint, for a scheduler that selects a job to preempt."""
 
+PRIORITY_CLASS_ANNOTATION: Final = f"{GROUP}/priority-class"
+"""On a Workload: the class of its priority, as resource and name, such as `workloadpriorityclasses/urgent`."""
+
 RESTART_ANNOTATION: Final = f"{GROUP}/restartedAt"
 """On a job: a new value requests a restart."""
 

@@ -23,12 +23,15 @@ VERSIONS: Final = ("v1beta2", "v1beta1")
 KIND: Final = "Workload"
 PLURAL: Final = "workloads"
 PRIORITY_CLASS_LABEL: Final = f"{GROUP}/priority-class"
+KUEUE_PRIORITY_CLASSES: Final = "workloadpriorityclasses"
+"""Resource of Kueue's own priority classes."""
+POD_PRIORITY_CLASSES: Final = "priorityclasses"
+"""Resource of Kubernetes' priority classes."""
 _DEFAULT_QUEUE: Final = "default"
 """The LocalQueue that Kueue itself gives jobs without a queue."""
 
 _SCHEDULING_FIELDS: Final = (
-    "affinity", "nodeSelector", "overhead", "priorityClassName", "resourceClaims", "runtimeClassName", "schedulerName",
-    "tolerations",
+    "affinity", "nodeSelector", "overhead", "resourceClaims", "runtimeClassName", "schedulerName", "tolerations",
 )  # fmt: skip
 _CONTAINER_FIELDS: Final = ("name", "image", "resources", "restartPolicy")
 _HASH_DIGITS: Final = 16
@@ -45,15 +48,25 @@ def pod_set_of(role: Role) -> str:
 
 
 def workload(job: TFDistJob, installation: Installation) -> Manifest:
-    """Return the Workload of a job, without its priority: that is the value of a PriorityClass of the cluster.
+    """Return the Workload of a job, without its priority: that is the value of a priority class of the cluster.
 
-    A label has the hash of its specification.
+    A label has the hash of its specification, and an annotation the priority class, which may change at any time.
     """
     spec = {"queueName": queue_name(job), "podSets": list(_pod_sets(job, installation))}
     digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:_HASH_DIGITS]
     meta = metadata(job, names.workload(job.metadata.name, job.metadata.uid))
     meta["labels"] = meta["labels"] | {names.SPEC_HASH_LABEL: digest, f"{GROUP}/job-uid": job.metadata.uid}
+    meta["annotations"] = {names.PRIORITY_CLASS_ANNOTATION: _priority_class(job, installation)}
     return {"kind": KIND, "metadata": meta, "spec": spec}
+
+
+def _priority_class(job: TFDistJob, installation: Installation) -> str:
+    """Return resource and name of the class that has the priority of a job; without a name, it is the default one."""
+    if name := job.metadata.labels.get(PRIORITY_CLASS_LABEL, ""):
+        return f"{KUEUE_PRIORITY_CLASSES}/{name}"
+    roles = dict.fromkeys(member.role for gang in gangs(job) for member in gang.members)
+    of_pods = (pod_template(job, role, installation)["spec"].get("priorityClassName") for role in roles)
+    return f"{POD_PRIORITY_CLASSES}/{next(filter(None, of_pods), '')}"
 
 
 def _pod_sets(job: TFDistJob, installation: Installation) -> Iterator[Manifest]:
