@@ -27,6 +27,7 @@ from tfdist.planner import Plan, plan
 from tfdist.planner.plan import WorkloadChange
 from tfdist.render.names import CHECKPOINT_ANNOTATION
 from tfdist.render.owned_kinds import POD_GROUPS
+from tfdist.render.workload import pod_set_of
 from tfdist.timestamps import rfc3339
 from tfdist.validation.structure import MAX_SPEC_BYTES
 from tfdist_operator.cache.specifications import SpecificationReader, partial
@@ -204,7 +205,17 @@ class Cluster:
         meta = manifest["metadata"] | {"uid": f"{name}-{self.requests['create']}", "resourceVersion": "1"}
         self._change(summarize(manifest | {"metadata": meta | {"creationTimestamp": rfc3339(self.now)}}))
         self.seen_pods[name] = self.pods[name]
+        self._check_quota()
         check_one_specification(self.pods[name], self.pods.values(), self.true.status, self.made_of)
+
+    def _check_quota(self) -> None:
+        """Assert that no pod runs whose quota was released: other jobs may have it."""
+        if self.kueue is None or self.kueue.workload is None:
+            return
+        for each in self.kueue.workload["spec"]["podSets"]:
+            released = self.kueue.reclaimable.get(each["name"], 0)
+            live = [p.name for p in self.pods.values() if pod_set_of(p.role) == each["name"] and not p.ended]
+            assert not released or len(live) <= each["count"] - released, f"{released} were released, {live} run"
 
     def _patch(self, name: str, body: dict[str, Any]) -> None:
         self.requests["patch"] += 1

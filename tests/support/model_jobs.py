@@ -60,6 +60,12 @@ JOBS: dict[str, dict[str, Any]] = {
         "scheduling": {"queue": "team-a"},
         **_PROGRAM,
     },
+    "independent replicas in a queue of Kueue": {
+        "strategy": "Independent",
+        "training": {"script": "/code/search.py"},
+        "successPolicy": "AllWorkers",
+        "scheduling": {"queue": "team-a"},
+    },
     "parameter servers under scheduler-plugins": {
         "strategy": "ParameterServer",
         "chief": {},

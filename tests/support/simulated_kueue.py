@@ -59,7 +59,24 @@ class SimulatedKueue:
                 raise StaleError
             merged = {**self.workload["status"], **(change.status or {})}
             status = {name: value for name, value in merged.items() if value is not None}
+            self._check_reclaimable(status)
             self._store(self._changed(change.manifest), status)
+
+    def _check_reclaimable(self, status: dict[str, Any]) -> None:
+        """Reject counts as Kueue does (`workload_webhook.go`): too many, or fewer by the same quota."""
+        assert self.workload is not None
+        counts = {each["name"]: each["count"] for each in status.get("reclaimablePods", ())}
+        sizes = {each["name"]: each["count"] for each in self.workload["spec"]["podSets"]}
+        assert all(counts[name] <= sizes[name] for name in counts), (counts, sizes)
+        keeps = any(c["type"] == "QuotaReserved" and c["status"] == "True" for c in status.get("conditions", ()))
+        if self.reserved and keeps:
+            assert all(counts.get(name, 0) >= count for name, count in self.reclaimable.items()), "a count decreased"
+
+    @property
+    def reclaimable(self) -> dict[str, int]:
+        """How many pods of each pod set need no quota any more."""
+        entries = self.workload["status"].get("reclaimablePods", ()) if self.workload else ()
+        return {each["name"]: each["count"] for each in entries}
 
     def _changed(self, manifest: dict[str, Any] | None) -> dict[str, Any]:
         """Return the Workload with another specification; while quota is reserved, only the priority changes."""
@@ -121,7 +138,8 @@ class SimulatedKueue:
         assert self.workload is not None
         sets = self.workload["spec"]["podSets"]
         name = self.flavor["metadata"]["name"]
-        assigned = [{"name": s["name"], "count": s["count"], "flavors": {"cpu": name}} for s in sets]
+        left = {s["name"]: s["count"] - self.reclaimable.get(s["name"], 0) for s in sets}
+        assigned = [{"name": s["name"], "count": left[s["name"]], "flavors": {"cpu": name}} for s in sets]
         self.workload["status"]["admission"] = {"clusterQueue": "all", "podSetAssignments": assigned}
         for kind, status in (("QuotaReserved", "True"), ("Admitted", "True"), ("Evicted", "False")):
             self.set_condition(kind, status, kind, "")

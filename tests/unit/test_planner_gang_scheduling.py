@@ -245,6 +245,7 @@ def test_a_gang_waits_without_a_deadline_until_it_is_known_whether_its_pod_group
     # then
     assert job.condition_status("PodsReady") == ("False", "GangSchedulerUnknown")
     assert "whether the API server serves podgroups.scheduling.k8s.io; the gang waits" in job.message("PodsReady")
+    assert "its role lacks list and watch on podgroups.scheduling.k8s.io" in job.message("PodsReady")
     assert job.status["summary"]["message"] == job.message("PodsReady")
     assert job.reconcile(**UNKNOWN).status is None, "it is written once"
     # when they are served

@@ -15,6 +15,7 @@ from support.factories import (
 )
 from support.simulated_kueue import BOTH, Story
 
+from tfdist.observed.pod import PodSummary
 from tfdist.validation import parse
 
 SECOND = "worker-0-r1:R worker-1-r1:R"
@@ -317,3 +318,96 @@ def test_the_error_of_a_priority_is_in_the_status_of_a_job_that_runs_and_keeps_n
     assert story.job.status["scheduling"]["reason"] == story.kueue.error
     assert todo.workload is not None
     assert todo.workload.status, "PodsReady is set first"
+
+
+INDEPENDENT: dict[str, Any] = {
+    "strategy": "Independent",
+    "training": {"script": "/code/search.py"},
+    "successPolicy": "AllWorkers",
+}
+
+
+def done(*replicas: str) -> list[PodSummary]:
+    return [pod(replica, "S", message=termination_message(step=10)) for replica in replicas]
+
+
+def test_independent_replicas_that_have_completed_release_their_quota_while_others_run() -> None:
+    # given
+    story = Story(**INDEPENDENT).running()
+    # when one completes, and the status has it
+    pods = [*done("worker-0"), pod("worker-1")]
+    story.reconcile(pods)
+    assert story.kueue.reclaimable == {}, "another controller would not know yet that it has completed"
+    story.reconcile(pods)
+    # then
+    assert story.kueue.reclaimable == {"worker": 1}
+    assert story.reconcile(pods).workload is None
+    # when the other one fails, it alone is created again
+    assert created(story.reconcile([*done("worker-0"), pod("worker-1", "F")])) == ["worker-1-r1"]
+    assert story.kueue.reclaimable == {"worker": 1}
+
+
+def test_a_gang_whose_replicas_restart_together_keeps_the_quota_of_a_replica_that_has_completed() -> None:
+    story = Story(successPolicy="AllWorkers").running()
+    pods = [*done("worker-1"), pod("worker-0")]
+    for _ in range(3):
+        story.reconcile(pods)
+    assert story.kueue.reclaimable == {}
+
+
+def test_completed_replicas_that_are_to_run_again_wait_for_another_admission() -> None:
+    # given a job that has released a part of its quota
+    story = Story(**INDEPENDENT).running()
+    pods = [*done("worker-0"), pod("worker-1")]
+    for _ in range(2):
+        story.reconcile(pods)
+    # when its user requests a restart
+    for _ in range(2):
+        assert created(story.reconcile(pods, restarted_at="now")) == []
+    for _ in range(2):
+        assert created(story.reconcile(done("worker-0"), after=60, restarted_at="now")) == []
+    # then its Workload is replaced
+    story.reconcile(done("worker-0"), restarted_at="now")
+    assert story.kueue.workload is not None
+    assert (story.kueue.reserved, story.kueue.reclaimable) == (False, {})
+    story.kueue.admit()
+    assert len(created(story.reconcile(restarted_at="now"))) == 2
+
+
+def test_an_evicted_job_requests_the_quota_of_all_replicas_that_run_again() -> None:
+    story = Story(**INDEPENDENT).running()
+    for _ in range(2):
+        story.reconcile([*done("worker-0"), pod("worker-1")])
+    story.kueue.evict()
+    story.reconcile([*done("worker-0"), pod("worker-1")])
+    story.reconcile(done("worker-0"))
+    assert (story.kueue.reserved, story.kueue.reclaimable) == (False, {})
+    story.kueue.admit()
+    assert created(story.reconcile()) == ["worker-0-r1", "worker-1-r1"]
+
+
+def test_after_training_only_the_evaluation_keeps_quota_also_when_it_is_evicted() -> None:
+    # given training that has succeeded, and an evaluation on one of three workers
+    evaluation = {"mode": "AfterTraining", "replicas": 1}
+    story = Story(checkpoint=CHECKPOINT, evaluation=evaluation, worker={"replicas": 3})
+    story.reconcile()
+    story.kueue.admit()
+    story.reconcile()
+    workers = [f"worker-{i}" for i in range(3)]
+    story.reconcile(" ".join(f"{name}:R" for name in workers))
+    # when
+    pods = done(*workers)
+    for _ in range(2):
+        story.reconcile(pods)
+    pods = [*pods, pod("evaluation-0")]
+    for _ in range(3):
+        story.reconcile(pods)
+    # then
+    assert story.kueue.reclaimable == {"worker": 2}
+    # when the evaluation is evicted
+    story.kueue.evict()
+    story.reconcile(pods)
+    story.reconcile(done(*workers))
+    assert (story.kueue.reserved, story.kueue.reclaimable) == (False, {"worker": 2})
+    story.kueue.admit()
+    assert len(created(story.reconcile(done(*workers)))) == 1

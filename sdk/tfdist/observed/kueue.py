@@ -65,6 +65,11 @@ class WorkloadSummary:
         """Whether Kueue has chosen the nodes by topology."""
         return any("topologyAssignment" in assigned for assigned in self._assignments())
 
+    def reclaimable(self) -> dict[str, int]:
+        """Return how many pods of each pod set need no quota any more, without those of which all do."""
+        entries: Iterable[Raw] = self.status.get("reclaimablePods", ())
+        return {str(entry["name"]): int(entry["count"]) for entry in entries if entry["count"]}
+
     def flavors(self) -> set[str]:
         """Return the names of the ResourceFlavors that are assigned."""
         return {name for assigned in self._assignments() for name in assigned.get("flavors", {}).values()}

@@ -31,7 +31,7 @@ from tfdist.planner import reported
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay
 from tfdist.planner.gang_scheduling import all_run, checkpoint_patches, pod_groups, scheduling_status, starting_system
-from tfdist.planner.kueue import missing_reason, placements, workload_change
+from tfdist.planner.kueue import has_outdated_workload, missing_reason, placements, workload_change
 from tfdist.planner.plan import Event, Plan, ProbeTarget
 from tfdist.planner.revision import retained_specifications
 from tfdist.reasons import ConditionReason, EventReason
@@ -89,7 +89,10 @@ class PlanBuilder:
         context = self._context
         if context.revision is None or missing_reason(context.view, context.job):
             return False
-        return bool(state.pods) or not context.outdated_workload
+        if state.pods or context.outdated_workload:
+            return bool(state.pods)
+        records = {**context.records, state.gang.name: state.record}
+        return not has_outdated_workload(context.view, context.job, context.installation, records)
 
     def track_gang(self, state: GangState) -> None:
         """Add the state of a gang without an action."""
@@ -199,7 +202,7 @@ class PlanBuilder:
                 *(group for group in groups if view.availability(kind_of(group).system) is Availability.SERVED),
             ),
             workload=workload_change(
-                view, job, installation, context.now, outdated=context.outdated_workload, all_run=runs
+                view, job, installation, context.now, records, outdated=context.outdated_workload, all_run=runs
             ),
             launcher_secret=self._launcher_secret(),
             creates=creates,

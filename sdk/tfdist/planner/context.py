@@ -98,7 +98,7 @@ class PlanContext:
     @cached_property
     def outdated_workload(self) -> bool:
         """Whether the job holds quota for other pods than it would start now."""
-        return has_outdated_workload(self.view, self.job, self.installation)
+        return has_outdated_workload(self.view, self.job, self.installation, self.records)
 
     def _record(self, gang: Gang) -> GangStatus:
         """Return the record of a gang: from the status, and the successes seen by this process since its last write."""

@@ -40,7 +40,8 @@ _NO_QUEUES: Final = (
 
 _UNKNOWN: Final = (
     "it is not known whether the API server serves {resource}; the gang waits until it is. If that does not end, the "
-    "controller's log has the cause, such as no right to list them; a job with scheduling.gang: None does not need them"
+    "controller's log has the cause, such as that its role lacks list and watch on {resource}; a job with "
+    "scheduling.gang: None does not need them"
 )
 
 

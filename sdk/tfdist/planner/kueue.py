@@ -15,9 +15,11 @@ from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.api.status import ConditionType
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
+from tfdist.observed.gang_record import stored_records
 from tfdist.observed.job_view import JobView
 from tfdist.observed.kueue import WorkloadSummary
 from tfdist.planner.plan import WorkloadChange
+from tfdist.planner.reclaimable import Records, lacks_quota, reclaimable_pods, reclaimable_status
 from tfdist.render import names
 from tfdist.render.installation import Installation
 from tfdist.render.metadata import Manifest
@@ -118,17 +120,27 @@ def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | 
         return None if goes_on else QueueWait(missing_reason(view, job))
     waits = _admission_wait(view, view.kueue.workload)
     if waits is None and outdated and all(p.ended or p.deleting for p in view.pods):
-        waits = QueueWait("its replicas have changed, and wait for another admission")
+        waits = QueueWait("its replicas have changed, or completed ones run again: they wait for another admission")
     if waits is None:
         return None
     place = f", position {view.kueue.position}" if view.kueue.position else ""
     return QueueWait(f"queue {queue_name(job)}{place}: {waits.message}", waits.since, view.kueue.position)
 
 
-def has_outdated_workload(view: JobView, job: TFDistJob, installation: Installation) -> bool:
-    """Return whether a job holds quota for other pods than it would start now; these need another admission."""
+def has_outdated_workload(view: JobView, job: TFDistJob, installation: Installation, records: Records) -> bool:
+    """Return whether a job holds quota for other pods than it would start now; these need another admission.
+
+    Args:
+        view: the observed state.
+        job: its specification.
+        installation: settings of the installation.
+        records: of its gangs; those of the status, or of an attempt that begins now.
+    """
     stored = view.kueue.workload if view.kueue and not view.problems and uses_kueue(view, job) else None
-    return stored is not None and stored.holds_quota and stored.spec_hash != _spec_hash(workload(job, installation))
+    if stored is None or not stored.holds_quota:
+        return False
+    desired = workload(job, installation)
+    return stored.spec_hash != _spec_hash(desired) or lacks_quota(view, job, desired, stored, records)
 
 
 def _spec_hash(manifest: Manifest) -> str:
@@ -183,7 +195,14 @@ def placements(view: JobView, job: TFDistJob) -> Mapping[Role, PodPlacement]:
 
 
 def workload_change(
-    view: JobView, job: TFDistJob, installation: Installation, now: datetime, *, outdated: bool, all_run: bool
+    view: JobView,
+    job: TFDistJob,
+    installation: Installation,
+    now: datetime,
+    records: Records,
+    *,
+    outdated: bool,
+    all_run: bool,
 ) -> WorkloadChange | None:
     """Return the change of the Workload of a job that has not finished; None for no change.
 
@@ -192,6 +211,7 @@ def workload_change(
         job: its valid specification.
         installation: settings of the installation.
         now: the time.
+        records: of its gangs after the plan.
         outdated: the result of `has_outdated_workload`.
         all_run: whether all replicas of the current gang run.
     """
@@ -204,13 +224,24 @@ def workload_change(
         return None
     if summary is not None and (summary.finished or (outdated and not _uses_resources(view))):
         return WorkloadChange(delete=True)
+    desired = None if view.problems else workload(job, installation)
+    ended: Mapping[str, int] = {}
+    if desired and summary and summary.spec_hash == _spec_hash(desired):
+        ended = reclaimable_pods(view, job, desired, stored_records(view.status), records)
     if summary is None or not summary.holds_quota:
-        return None if view.problems else _apply_change(workload(job, installation), summary)
+        return _pending_change(desired, summary, ended) if desired else None
     if summary.evicted:
-        return None if _uses_resources(view) else WorkloadChange(status=_released_status(summary, now))
+        return None if _uses_resources(view) else WorkloadChange(status=_released_status(summary, now, ended))
     readiness = _readiness_change(summary, now, all_run=all_run)
-    # the last one: a class that does not exist keeps no other change back
-    return readiness or (None if view.problems else _priority_change(workload(job, installation), summary))
+    # the priority last: a class that does not exist keeps no other change back
+    return readiness or _reclaim_change(summary, ended) or (_priority_change(desired, summary) if desired else None)
+
+
+def _reclaim_change(summary: WorkloadSummary, ended: Mapping[str, int]) -> WorkloadChange | None:
+    """Return the change that releases the quota of pods that have ended; Kueue rejects a lower number."""
+    stored = summary.reclaimable()
+    counts = stored | {name: max(count, stored.get(name, 0)) for name, count in ended.items()}
+    return None if counts == stored else WorkloadChange(status=reclaimable_status(counts))
 
 
 def _priority_change(desired: Manifest, summary: WorkloadSummary) -> WorkloadChange | None:
@@ -218,11 +249,21 @@ def _priority_change(desired: Manifest, summary: WorkloadSummary) -> WorkloadCha
     return None if summary.priority_class == _class_of(desired) else WorkloadChange(manifest=desired)
 
 
-def _apply_change(desired: Manifest, summary: WorkloadSummary | None) -> WorkloadChange | None:
-    """Return the change that brings a Workload without quota to its desired state; None if it is current."""
-    wanted = (_spec_hash(desired), _class_of(desired))
-    is_current = summary is not None and (summary.spec_hash, summary.priority_class) == wanted
-    return None if is_current else WorkloadChange(manifest=desired)
+def _pending_change(
+    desired: Manifest, summary: WorkloadSummary | None, ended: Mapping[str, int]
+) -> WorkloadChange | None:
+    """Return the change that brings a Workload without quota to its desired state; None if it is current.
+
+    It requests less by what has ended. That is taken back before other pod sets, for which it may be too many.
+    """
+    if summary is None:
+        return WorkloadChange(manifest=desired)
+    stored = summary.reclaimable()
+    if summary.spec_hash != _spec_hash(desired) and stored:
+        return WorkloadChange(status=reclaimable_status({}))
+    if (summary.spec_hash, summary.priority_class) != (_spec_hash(desired), _class_of(desired)):
+        return WorkloadChange(manifest=desired)
+    return None if stored == ended else WorkloadChange(status=reclaimable_status(ended))
 
 
 def finished_workload(view: JobView, now: datetime) -> WorkloadChange | None:
@@ -236,8 +277,10 @@ def finished_workload(view: JobView, now: datetime) -> WorkloadChange | None:
     return WorkloadChange(status={"conditions": _merged_conditions(summary, [condition])})
 
 
-def _released_status(summary: WorkloadSummary, now: datetime) -> dict[str, Any]:
+def _released_status(summary: WorkloadSummary, now: datetime, ended: Mapping[str, int]) -> dict[str, Any]:
     """Return the status that puts an evicted Workload back into its queue, at its former position.
+
+    It requests quota for all but the pods that have `ended` for good.
 
     Kueue sets `Requeued` to True when the reason of the eviction is over, except for preemptions and node failures.
     """
@@ -250,7 +293,8 @@ def _released_status(summary: WorkloadSummary, now: datetime) -> dict[str, Any]:
         _condition("PodsReady", False, "WaitForStart", _NOT_READY, now),
         _condition("Requeued", requeued, reason, text, now),
     ]
-    return {"admission": None, "conditions": _merged_conditions(summary, conditions)}
+    merged = _merged_conditions(summary, conditions)
+    return {"admission": None, "conditions": merged, **reclaimable_status(ended)}
 
 
 def _readiness_change(summary: WorkloadSummary, now: datetime, *, all_run: bool) -> WorkloadChange | None:
