@@ -43,6 +43,12 @@ class ConditionReason(Reason):
         "another job writes into `checkpoint.directory`; the message names it. The job starts after its end. `Failed` "
         "after `startDeadlineSeconds`",
     )
+    EXPORT_DIRECTORY_IN_USE = (
+        "ExportDirectoryInUse",
+        "`PodsReady=False`, `Failed=True`",
+        "another job writes into `training.export.directory`, or its default; the message names it. The job starts "
+        "after its end. `Failed` after `startDeadlineSeconds`",
+    )
     IMAGE_ERROR = (
         "ImageError",
         "`PodsReady=False`, `Failed=True`",

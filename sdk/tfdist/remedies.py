@@ -23,6 +23,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "EvaluationDeadlineExceeded": "raise evaluation.deadlineSeconds; suspend and resume the job to evaluate again",
     "EvaluationFailed": "read the message of the condition Evaluated; evaluation.onFailure decides whether the job "
     "fails with its evaluation",
+    "ExportDirectoryInUse": "wait for the end of the job in the message, or choose another training.export.directory; "
+    "{name} in it is replaced by the name of the job",
     "FailedCreate": "free the quota, or change what the policy or webhook in the message rejects",
     "FailurePolicy": "none: a rule of the job's failurePolicy fails it for this error",
     "GangSchedulerMissing": "install the gang scheduler or the queue system in the message, or change "

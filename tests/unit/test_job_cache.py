@@ -224,14 +224,15 @@ def test_a_specification_above_the_limit_is_invalid_and_not_kept() -> None:
     assert (cached.large, cached.managed_by) == (b"", "example.com/other")
 
 
-def test_the_location_of_a_large_job_is_known_once_it_was_read() -> None:
+def test_the_directories_of_a_large_job_are_known_once_it_was_read() -> None:
     jobs = JobCache()
     jobs.on_update(large(50_000, checkpoint={"directory": "s3://bucket/run"}))
     (cached,) = jobs.all()
     assert jobs.unlocated("team") == [cached]
     jobs.locate(jobs.read(cached))
     assert jobs.unlocated("team") == []
-    assert jobs.all()[0].location is not None
+    (written,) = jobs.all()[0].written
+    assert written.directory == "s3://bucket/run"
 
 
 def test_no_location_of_a_deleted_or_changed_job_is_kept() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.bench import JOB, KEY, Bench, bench_served
-from support.factories import manifest
+from support.factories import FIRST_ATTEMPT, condition, manifest
 
 from tfdist.planner import Plan, plan
 from tfdist_operator import budget
@@ -129,3 +129,25 @@ async def test_a_job_waits_until_the_checkpoint_directory_of_a_large_one_is_know
     assert bench.api.requests("pods") == []
     assert await bench.expensive.get() == ("team", "other")
     assert JOB in bench.api.objects
+
+
+@pytest.mark.parametrize("spec", [manifest()["spec"], LARGE], ids=["small", "large"])
+async def test_a_large_job_waits_for_the_job_that_writes_its_directory(bench: Bench, spec: dict[str, Any]) -> None:
+    """Given a large job that was not read before; then its first plan knows the job that has begun in its directory."""
+    shared = {"checkpoint": {"directory": "s3://bucket/run"}}
+    other = manifest("other") | {"spec": spec | shared, "status": FIRST_ATTEMPT}
+    other["metadata"] |= {"uid": "other", "generation": 1, "resourceVersion": "7"}
+    bench.jobs.upsert(other)
+    bench.job(spec=LARGE | shared)
+    # when
+    assert await bench.reconcile_expensive()
+    if spec is LARGE:  # the other one is read before
+        assert bench.api.requests("pods") == []
+        assert len(bench.expensive) == 1
+        large = bench.jobs.get(await bench.expensive.get())
+        assert large is not None
+        bench.jobs.locate(bench.jobs.read(large))
+        assert await bench.reconcile_expensive()
+    # then
+    assert bench.api.requests("pods") == []
+    assert condition(bench.api.objects[JOB]["status"], "PodsReady")["reason"] == "CheckpointDirectoryInUse"

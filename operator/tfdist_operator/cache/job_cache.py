@@ -15,11 +15,11 @@ from tfdist.api.v1 import TFDistJob, label_strings
 from tfdist.observed.job_view import DirectoryUser, StoredJob
 from tfdist.outcome import read_status_json
 from tfdist.planner.directory_in_use import has_begun
-from tfdist.render.checkpoint_location import CheckpointLocation
+from tfdist.render.written_directories import StorageLocation, WrittenDirectory
 from tfdist.validation.structure import MAX_SPEC_BYTES
-from tfdist_operator.cache.checkpoint_directories import CheckpointDirectories, Rank
 from tfdist_operator.cache.object_cache import Name, ObjectCache, OnChange, Raw, ignore_changes
 from tfdist_operator.cache.specifications import Older, ReadSpecification, SpecificationReader, restart_request
+from tfdist_operator.cache.written_directories import Rank, WrittenDirectories
 from tfdist_operator.kube.keys import NamespacedName
 
 
@@ -58,10 +58,10 @@ class CachedJob(StoredJob):
     """A large specification that has not been read, as JSON with its metadata; b"" for any other."""
     older_texts: Older = field(default_factory=dict)
     """As `older`, with those that have not been read."""
-    location: CheckpointLocation | None = None
-    """Where it writes checkpoints; None for an invalid job, too."""
-    location_known: bool = True
-    """Whether `location` is that of this generation: a large specification is read later."""
+    written: tuple[WrittenDirectory, ...] = ()
+    """The directories that it writes; none for an invalid job, too."""
+    written_known: bool = True
+    """Whether `written` are those of this generation: a large specification is read later."""
     sweep: OwningSweep | None = None
     """The sweep that owns it."""
     counters_only: bool = False
@@ -102,7 +102,7 @@ class JobCache(ObjectCache[CachedJob]):
         super().__init__(on_change, clock)
         self._reader = SpecificationReader(pod_defaults or {}, check_programs=check_programs, max_bytes=max_spec_bytes)
         self._on_trial_change = on_trial_change
-        self.directories = CheckpointDirectories(self._rank, self._on_change)
+        self.directories = WrittenDirectories(self._rank, self._on_change)
         self._unlocated: set[NamespacedName] = set()
         self._begun: dict[NamespacedName, tuple[str, int, bool]] = {}
         """UID, version, and whether training has begun, of jobs that share a directory."""
@@ -115,34 +115,36 @@ class JobCache(ObjectCache[CachedJob]):
         """Return a job with its specification, which is parsed now if it is large; one thread at a time calls it."""
         if job.large:
             read = self._reader.read_large(job.large, from_json(job.status_json))
-            job = replace(job, large=b"", location_known=True, **_fields(read))
+            job = replace(job, large=b"", written_known=True, **_fields(read))
         if job.older_texts:
             job = replace(job, older=self._reader.read_older(job.older_texts), older_texts={})
         return job
 
     def locate(self, job: CachedJob) -> None:
-        """Store the checkpoint location of a job that `read` has returned, unless it has a newer specification."""
+        """Store the directories of a job that `read` has returned, unless it has a newer specification."""
         cached = self.get(job.key)
         if cached is None or (cached.uid, cached.generation) != (job.uid, job.generation):
             return
-        located = replace(cached, location=job.location, location_known=True)
+        located = replace(cached, written=job.written, written_known=True)
         self._objects[job.key] = job.key, located
         self._index(cached, located)
 
     def unlocated(self, namespace: str) -> list[CachedJob]:
-        """Return the jobs of a namespace whose checkpoint location is not known."""
+        """Return the jobs of a namespace whose directories are not known."""
         return [job for key in self._unlocated if key.namespace == namespace and (job := self.get(key))]
 
-    def directory_users(self, job: CachedJob) -> tuple[DirectoryUser, ...]:
-        """Return the other job that comes first where this one writes checkpoints, if there is one."""
-        first = self.directories.first(job.key, job.location)
-        other = self.get(first) if first is not None else None
-        if other is None:
-            return ()
-        return (DirectoryUser(other.key.name, other.status, other.suspended, other.is_older_than(job)),)
+    def directory_user(self, job: CachedJob) -> DirectoryUser | None:
+        """Return the job that comes first in a directory of this one; None if that is this job in all of them."""
+        for written in job.written:
+            first = self.directories.first(job.key, written.location)
+            other = self.get(first) if first is not None else None
+            if other is not None:
+                field = next(each.field for each in other.written if each.location == written.location)
+                return DirectoryUser(other.key.name, field, written)
+        return None
 
     def _rank(self, key: NamespacedName) -> Rank | None:
-        """Return the rank of a job in its directory; None if it has ended or may not begin."""
+        """Return the rank of a job in its directories; None if it has ended or may not begin."""
         job = self.get(key)
         if job is None or job.phase in _TERMINAL or is_foreign(job.managed_by):
             return None
@@ -213,8 +215,8 @@ class JobCache(ObjectCache[CachedJob]):
     def _index(self, before: CachedJob | None, after: CachedJob | None) -> None:
         """Update the indexes after a change."""
         key = (after or before).key  # type: ignore[union-attr]  # at least one of them is a job
-        (self._unlocated.discard if after is None or after.location_known else self._unlocated.add)(key)
-        self.directories.move(key, before.location if before else None, after.location if after else None)
+        (self._unlocated.discard if after is None or after.written_known else self._unlocated.add)(key)
+        self.directories.move(key, _locations(before), _locations(after))
 
     def _parse(self, raw: Raw) -> tuple[NamespacedName, CachedJob]:
         meta = raw["metadata"]
@@ -253,13 +255,13 @@ class JobCache(ObjectCache[CachedJob]):
         text = self._reader.large(raw)
         if not text:
             return _fields(self._reader.read(raw))
-        writes = "checkpoint" in raw["spec"]
+        writes = "checkpoint" in raw["spec"]  # without which it exports nothing either
         return {
             "job": None,
             "problems": (),
             "large": text,
-            "location": previous.location if previous is not None and writes else None,
-            "location_known": not writes or (known is not None and known.location_known),
+            "written": previous.written if previous is not None and writes else (),
+            "written_known": not writes or (known is not None and known.written_known),
         }
 
 
@@ -274,8 +276,12 @@ def _fields(read: CachedJob | ReadSpecification) -> dict[str, Any]:
         "warnings": read.warnings,
         "template": read.template,
         "partial": read.partial,
-        "location": read.location,
+        "written": read.written,
     }
+
+
+def _locations(job: CachedJob | None) -> set[StorageLocation]:
+    return {written.location for written in job.written} if job is not None else set()
 
 
 def _phase(stored: Any) -> JobPhase | None:

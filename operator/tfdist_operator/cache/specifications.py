@@ -13,9 +13,9 @@ from typing import Any, Final
 from pydantic_core import from_json, to_json
 
 from tfdist.api.v1 import TFDistJob
-from tfdist.render.checkpoint_location import CheckpointLocation, checkpoint_location
 from tfdist.render.fingerprint import fingerprint
 from tfdist.render.names import RESTART_ANNOTATION
+from tfdist.render.written_directories import WrittenDirectory, written_directories
 from tfdist.validation import FieldError, parse, warnings
 from tfdist.validation.partial import partial_job
 from tfdist.validation.structure import OmittedSpec, bounded
@@ -39,7 +39,7 @@ class ReadSpecification:
     warnings: tuple[FieldError, ...] = ()
     template: str = ""
     partial: TFDistJob | None = None
-    location: CheckpointLocation | None = None
+    written: tuple[WrittenDirectory, ...] = ()
 
 
 class SpecificationReader:
@@ -81,7 +81,7 @@ class SpecificationReader:
             problems=(),
             warnings=self._warnings(job),
             template=fingerprint(job),
-            location=checkpoint_location(job),
+            written=written_directories(job),
         )
 
     def read_large(self, text: bytes, status: Raw) -> ReadSpecification:

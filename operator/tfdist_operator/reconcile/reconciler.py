@@ -42,7 +42,7 @@ _SET_ASIDE: Final = 60.0
 """A job whose plan took over a second of CPU time is planned again after this multiple of that time."""
 _LONGEST_SET_ASIDE_SECONDS: Final = 600.0
 _LOCATION_SECONDS: Final = 1.0
-"""When a job is reconciled again whose checkpoint directory another one may write, which has not been read."""
+"""When a job is reconciled again into whose directories another one may write, which has not been read."""
 
 Run = Callable[[str, Callable[[], Any]], Awaitable[tuple[Any, float]]]
 """`Budget.run` in this thread or in another one."""
@@ -73,11 +73,7 @@ class Reconciler:
             self._deps.queue.add_after(key, remaining)
         elif job.large or job.older_texts or state.plan_seconds > _EXPENSIVE_SECONDS or key in self._in_thread:
             self._deps.expensive.add(key)
-        elif job.location and (unlocated := self._deps.jobs.unlocated(key.namespace)):
-            for other in unlocated:
-                self._deps.expensive.add(other.key)
-            self._deps.queue.add_after(key, _LOCATION_SECONDS)
-        else:
+        elif not self._waits_for_locations(job):
             return await self._reconcile(job, _here)
         return True
 
@@ -88,17 +84,38 @@ class Reconciler:
             return self._forget(key)
         if self._deps.states.get(key, job.uid).set_aside_until > self._deps.clock():
             return True
-        run, name, read = partial(in_thread, self._thread), "/".join(key), job
+        run = partial(in_thread, self._thread)
         self._in_thread.add(key)
         try:
-            read, _ = await run(f"parsing of the job {name}", partial(self._deps.jobs.read, job))
-            return await self._reconcile(read, run)
+            read = await self._read(job, run)
+            return self._waits_for_locations(read) or await self._reconcile(read, run)
         except BudgetExceeded as error:
             await self._set_aside(job, _LONGEST_SET_ASIDE_SECONDS, str(error))
             return True
         finally:
             self._in_thread.discard(key)
+
+    async def _read(self, job: CachedJob, run: Run) -> CachedJob:
+        """Return a job with its specification; its directories are known to its plan and to other jobs from then on.
+
+        Raises:
+            BudgetExceeded: it takes too long; other jobs do not wait for its directories any more.
+        """
+        read: CachedJob = job
+        try:
+            read, _ = await run(f"parsing of the job {'/'.join(job.key)}", partial(self._deps.jobs.read, job))
+        finally:
             self._deps.jobs.locate(read)
+        return read
+
+    def _waits_for_locations(self, job: CachedJob) -> bool:
+        """Return whether a job waits for jobs to be read that may write into its directories, and request that."""
+        unlocated = self._deps.jobs.unlocated(job.key.namespace) if job.written else []
+        for other in unlocated:
+            self._deps.expensive.add(other.key)
+        if unlocated:
+            self._deps.queue.add_after(job.key, _LOCATION_SECONDS)
+        return bool(unlocated)
 
     def _forget(self, key: NamespacedName) -> bool:
         self._deps.states.evict(key)
@@ -192,7 +209,7 @@ class Reconciler:
             pods=self._deps.pods.of_job(job.key, job.uid),
             throttled_seconds=self._rate.throttled_seconds(state.status_written_at, self._deps.clock()),
             launcher_key=secrets.token_hex(32),
-            directory_users=self._deps.jobs.directory_users(job),
+            directory_user=self._deps.jobs.directory_user(job),
             systems=self._deps.systems(),
             kueue=self._kueue(job, position, state.workload_error),
             contention=self._contention(job),

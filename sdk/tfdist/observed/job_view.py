@@ -11,6 +11,7 @@ from tfdist.contract import Role
 from tfdist.contract_reports import ProgressReport
 from tfdist.observed.kueue import KueueView
 from tfdist.observed.pod import PodSummary
+from tfdist.render.written_directories import DirectoryField, WrittenDirectory
 from tfdist.validation import FieldError
 
 
@@ -63,13 +64,13 @@ class KubeletWarning:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryUser:
-    """Another job of the namespace with the same checkpoint directory on the same storage."""
+    """Another job of the namespace that writes into a directory of this job, and comes first there."""
 
     name: str
-    status: TFDistJobStatus
-    suspended: bool
-    """`runPolicy.suspend`."""
-    is_older: bool
+    field: DirectoryField
+    """The field of the other job."""
+    written: WrittenDirectory
+    """The directory, as this job writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +163,8 @@ class JobView:
     """Key for the Secret of the launchers, if that does not exist yet; random, and new with each reconcile."""
     log_of: Callable[[str, PodSummary], str] = kubectl_logs
     """Returns the location of a pod's log, given its namespace, for messages; a local run has files."""
-    directory_users: tuple[DirectoryUser, ...] = ()
-    """The other jobs that write checkpoints where this one does."""
+    directory_user: DirectoryUser | None = None
+    """The job that comes first in a directory of this one; None if that is this job in all of them."""
     systems: Mapping[GangSystem, Availability] = field(default_factory=dict)
     """Whether the API server serves the kinds of each gang scheduler; it lacks those that are not in it."""
     kueue: KueueView | None = None

@@ -16,6 +16,7 @@ PROBLEMS: Final = frozenset(
         ConditionReason.IMAGE_ERROR,
         ConditionReason.CONFIG_ERROR,
         ConditionReason.CHECKPOINT_DIRECTORY_IN_USE,
+        ConditionReason.EXPORT_DIRECTORY_IN_USE,
         ConditionReason.GANG_SCHEDULER_MISSING,
         ConditionReason.GANG_SCHEDULER_UNKNOWN,
         ConditionReason.UNSCHEDULABLE,

@@ -1,20 +1,21 @@
-"""Which jobs write checkpoints where, and which of several comes first: the others wait for it (ADR 31)."""
+"""Which jobs write where, and which of several comes first: the others wait for it (ADR 31)."""
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
-from tfdist.render.checkpoint_location import CheckpointLocation
+from tfdist.render.written_directories import StorageLocation
 from tfdist_operator.kube.keys import NamespacedName
 
 Rank = tuple[bool, str, str]
 """Sorts the jobs of a directory: those whose training has begun, then by age."""
-_Place = tuple[str, CheckpointLocation]
+_Place = tuple[str, StorageLocation]
 _First = tuple[NamespacedName, Rank]
 
 
-class CheckpointDirectories:
-    """The jobs by namespace and checkpoint location.
+class WrittenDirectories:
+    """The jobs by namespace and location that they write.
 
-    A change of a job costs the number of jobs in its directory only if it, or the job that comes first, comes first
+    A change of a job costs the number of jobs in a directory of it only if it, or the job that comes first, comes first
     no more.
 
     Args:
@@ -34,18 +35,18 @@ class CheckpointDirectories:
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def move(self, key: NamespacedName, old: CheckpointLocation | None, new: CheckpointLocation | None) -> None:
-        """Update the job `key`, which has changed, and was at `old` and is at `new`; None for no directory."""
-        if old is not None and old != new:
-            self._remove(key, (key.namespace, old))
-        if new is not None:
-            place = (key.namespace, new)
+    def move(self, key: NamespacedName, old: AbstractSet[StorageLocation], new: AbstractSet[StorageLocation]) -> None:
+        """Update the job `key`, which has changed, and wrote at `old` and writes at `new`."""
+        for location in old - new:
+            self._remove(key, (key.namespace, location))
+        for location in new:
+            place = (key.namespace, location)
             self._jobs.setdefault(place, set()).add(key)
             self._update(key, place)
 
-    def first(self, key: NamespacedName, location: CheckpointLocation | None) -> NamespacedName | None:
+    def first(self, key: NamespacedName, location: StorageLocation) -> NamespacedName | None:
         """Return the job that comes first where the job `key` writes; None if it is that job, or is alone."""
-        found = self._first.get((key.namespace, location)) if location is not None else None
+        found = self._first.get((key.namespace, location))
         return found[0] if found is not None and found[0] != key else None
 
     def _remove(self, key: NamespacedName, place: _Place) -> None:
