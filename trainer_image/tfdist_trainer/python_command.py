@@ -13,7 +13,7 @@ _IGNORED_OPTIONS: Final = frozenset({"-u", "-B"})
 
 
 class Kind(StrEnum):
-    """How Python is told what to run."""
+    """The forms of what Python can run."""
 
     SCRIPT = "script"
     MODULE = "module"
@@ -67,7 +67,7 @@ def _is_this_interpreter(word: str) -> bool:
 
 
 def started_with(arguments: Sequence[str], original: Sequence[str]) -> tuple[list[str], PythonCommand] | None:
-    """Return the options of an interpreter and what it was told to run; None for standard input and a prompt.
+    """Return the options of an interpreter and what it runs; None for standard input and a prompt.
 
     Args:
         arguments: `sys.argv` before anything has changed it.

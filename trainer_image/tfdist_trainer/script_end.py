@@ -122,7 +122,8 @@ def _execute(command: PythonCommand) -> None:
         _search_first(Path.cwd())
         runpy.run_module(command.target, run_name="__main__", alter_sys=True)
     elif command.kind is Kind.SCRIPT:
-        _search_first(Path(command.target).absolute().parent)
+        if not Path(command.target).is_dir():  # which `run_path` searches first
+            _search_first(Path(command.target).absolute().parent)
         runpy.run_path(command.target, run_name="__main__")
     else:
         sys.argv[0] = "-c"
