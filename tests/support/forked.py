@@ -7,7 +7,6 @@ The fork runs the same `main` as `python -m tfdist_trainer`, or a script as its 
 import faulthandler
 import multiprocessing
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -16,7 +15,8 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Final, Protocol
 
-from tfdist_trainer import preload
+from tfdist_trainer import preload, script_end
+from tfdist_trainer.python_command import Kind, PythonCommand
 
 MODULES: Final = [f"tfdist_trainer.{name}" for name in preload.MODULES]
 
@@ -93,8 +93,7 @@ def _replica(environ: dict[str, str], output: str, script: list[str], folder: st
     assert not preload.is_started(), "a runtime of TensorFlow does not survive a fork"
 
     if script:
-        sys.argv = script
-        runpy.run_path(script[0], run_name="__main__")
+        script_end.run(PythonCommand(Kind.SCRIPT, script[0], tuple(script[1:])))
         return
     from tfdist_trainer.__main__ import main  # noqa: PLC0415  here, where everything is as in a new process
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from tfdist.failure_text import cause_in
+from tfdist_trainer.termination import write_unless_present
 
 _TAIL_BYTES: Final = 4096
 _READ_BYTES: Final = 64 * 1024
@@ -55,10 +56,3 @@ class CapturedErrors:
         cause = cause_in(self._end.decode("utf-8", "replace"))
         if message is not None and cause:
             write_unless_present(message, cause)
-
-
-def write_unless_present(path: Path, cause: str) -> None:
-    """Write a cause as the termination message at `path`, unless the program has written one."""
-    with contextlib.suppress(OSError):
-        if not path.exists() or not path.stat().st_size:
-            path.write_text(cause, encoding="utf-8")

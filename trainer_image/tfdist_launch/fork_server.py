@@ -17,22 +17,18 @@ import ctypes
 import gc
 import json
 import os
-import runpy
 import select
 import signal
 import socket
 import sys
 import threading
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
-from tfdist.failure_text import cause_in
-from tfdist_launch.captured_errors import CapturedErrors, write_unless_present
-from tfdist_launch.python_command import PythonCommand, parse_python_command
-from tfdist_trainer import heartbeat, log, preload, termination
+from tfdist_launch.captured_errors import CapturedErrors
+from tfdist_trainer import heartbeat, log, preload, script_end, termination
+from tfdist_trainer.python_command import PythonCommand, parse_python_command
 
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
@@ -202,44 +198,11 @@ def _exec(command: Sequence[str]) -> None:
 
 
 def _run(python: PythonCommand) -> None:
-    """Run a script or module as the interpreter would; an exception ends this process as it would end that one.
-
-    The exception is also the termination message, unless the program has written one.
-    """
+    """Run a script or module as the interpreter would."""
     heartbeat.attach(os.environ)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()  # else each fork would draw the same numbers
-    sys.argv = [python.target, *python.arguments]
-    try:
-        if python.is_module:
-            sys.path.insert(0, str(Path.cwd()))
-            runpy.run_module(python.target, run_name="__main__", alter_sys=True)
-        else:
-            sys.path.insert(0, str(Path(python.target).absolute().parent))
-            runpy.run_path(python.target, run_name="__main__")
-    except SystemExit as end:
-        if isinstance(end.code, str):  # `sys.exit("no key lr")` writes the text to standard error
-            write_unless_present(termination.path_from(os.environ), cause_in(end.code))
-        raise
-    except Exception as error:
-        error.__traceback__ = _frames_of_program(error.__traceback__)
-        sys.excepthook(type(error), error, error.__traceback__)
-        _write_termination_message(error)
-        sys.exit(1)
-
-
-def _frames_of_program(frames: TracebackType | None) -> TracebackType | None:
-    """Return the traceback of an exception without the frames of this module and of `runpy`; all if no other is."""
-    frame = frames
-    while frame is not None and frame.tb_frame.f_code.co_filename in {__file__, runpy.__file__, "<frozen runpy>"}:
-        frame = frame.tb_next
-    return frame or frames
-
-
-def _write_termination_message(error: Exception) -> None:
-    """Write the cause of an exception as the termination message, unless there is one."""
-    cause = cause_in("".join(traceback.format_exception(error)))
-    write_unless_present(termination.path_from(os.environ), cause)
+    script_end.run(python)
 
 
 if __name__ == "__main__":

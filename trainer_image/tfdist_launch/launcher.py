@@ -23,11 +23,11 @@ from tfdist_launch.member import (
     StopProcess,
 )
 from tfdist_launch.messages import ExitResult, GangFailed, Heartbeat, Hello, Message, Rejected, Stacks, StacksRequest
-from tfdist_launch.python_command import parse_python_command
 from tfdist_launch.report import LeaderReporter, replica_report
 from tfdist_launch.settings import LauncherSettings, Options
 from tfdist_launch.supervisor import ProcessSupervisor
 from tfdist_trainer import environment, log, report_server, termination
+from tfdist_trainer.python_command import parse_python_command
 from tfdist_trainer.reporter import Reporter
 
 TICK_SECONDS: Final = 0.1

@@ -94,6 +94,13 @@ class PeerLostError(TrainerError):
     reason = "PeerLost"
 
 
+class FitFailedError(TrainerError):
+    """A script has ended with 0 after a call of `fit` that failed: what it was asked for does not exist."""
+
+    exit_code = ExitCode.SOFTWARE
+    reason = "FitFailed"
+
+
 class Preempted(TrainerError):  # noqa: N818  an outcome that the caller requested, not an error
     """SIGTERM arrived, the gang agreed on a step, and that step is saved."""
 

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 
+from tfdist_trainer import run_script
+
 OFF_ENV: Final = "TFDIST_KERAS_FIT"
 """Environment variable that leaves `fit` to Keras if it is `off`."""
 
@@ -23,7 +25,9 @@ _WORKERS: Final = ("chief", "worker")
 
 
 def install() -> None:
-    """Make the first import of `keras` in a script prepare `fit`."""
+    """Start this interpreter again if it runs a script, and make its first import of `keras` prepare `fit`."""
+    if os.environ.get(OFF_ENV, "").lower() != "off":
+        run_script.restart()
     if not any(isinstance(finder, _KerasFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _KerasFinder())
 

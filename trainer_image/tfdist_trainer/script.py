@@ -5,17 +5,14 @@ job the first call starts the report server; otherwise `report` only stores the 
 a server that cannot start is logged once, and a value that is not one finite number is omitted.
 """
 
-import atexit
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final
 
 from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, Phase, Role
 from tfdist.contract_reports import CheckpointReport, ExportReport, ProgressReport, SlowReplica
-from tfdist_trainer import environment, errors, heartbeat, log, report_server, termination
+from tfdist_trainer import environment, errors, heartbeat, log, report_server, script_end, termination
 from tfdist_trainer.reporter import Reporter, first_report
 from tfdist_trainer.scalars import count, finite_number, finite_numbers
 from tfdist_trainer.script_evaluations import LOWEST_LOSS, ScriptEvaluations, best_policy
@@ -31,7 +28,6 @@ class Script:
         self.reporter = Reporter(_ALONE)
         self.evaluations = ScriptEvaluations(LOWEST_LOSS, "", self.reporter.update)
         self._since: tuple[int, float] | None = None
-        self._failure: errors.Failure | None = None
         self._start()
 
     def report(self, **fields: Any) -> None:
@@ -56,14 +52,7 @@ class Script:
                 report_server.serve(self.reporter, port)
         except errors.TrainerError as error:
             log.event("no-report", reason=str(error))
-        previous = sys.excepthook
-
-        def record_failure(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-            self._failure = errors.classify(error)
-            previous(kind, error, trace)
-
-        sys.excepthook = record_failure
-        atexit.register(self._write_termination_message)
+        script_end.report_with(write_termination_message)
 
     def _speed(self, step: int) -> dict[str, float]:
         now = time.monotonic()
@@ -71,12 +60,6 @@ class Script:
         if before is None or step <= before[0]:
             return {}
         return {"step_time_millis": 1000 * (now - before[1]) / (step - before[0])}
-
-    def _write_termination_message(self) -> None:
-        """Write the termination message: the report server ends with the process."""
-        failure = self._failure
-        reason, message = (failure.reason, failure.message) if failure else ("Completed", "")
-        write_termination_message(reason, message)
 
 
 _scripts: list[Script] = []
@@ -148,7 +131,7 @@ def evaluations() -> ScriptEvaluations:
 
 
 def write_termination_message(reason: str, message: str) -> None:
-    """Write the termination message of a process that ends without the handlers of `atexit`."""
+    """Write the termination message: the report server ends with the process."""
     termination.write(termination.path_from(os.environ), termination.compose(reason, message, current_report()))
 
 

@@ -6,6 +6,7 @@ the beginning is shown.
 """
 
 import bisect
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -68,3 +69,10 @@ def write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError:
         return
+
+
+def write_unless_present(path: Path, cause: str) -> None:
+    """Write a cause as the termination message at `path`, unless the program has written one."""
+    with contextlib.suppress(OSError):
+        if not path.exists() or not path.stat().st_size:
+            path.write_text(cause, encoding="utf-8")

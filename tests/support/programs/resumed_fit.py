@@ -4,7 +4,6 @@ It gets each signal once, after the optimizer's step, in all attempts together: 
 writes the histories, and a checksum of the weights.
 """
 
-import atexit
 import json
 import os
 import signal
@@ -69,4 +68,3 @@ first = model.fit(data, epochs=3, verbose=0, validation_data=(X[:30], Y[:30]), c
 second = model.fit(X, Y, epochs=2, verbose=0, callbacks=[end])
 total = float(sum(np.abs(weight).sum() for weight in model.get_weights()))
 Path(sys.argv[1]).write_text(json.dumps([first.history, second.history, total, end.seen]))
-atexit._run_exitfuncs()  # which a process of multiprocessing does not run

@@ -13,9 +13,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfdist_trainer import log
+from tfdist_trainer import log, script_end
 from tfdist_trainer.autograph import graph
-from tfdist_trainer.keras import losses, optimizers, process_exit, seeds
+from tfdist_trainer.keras import losses, optimizers, seeds
 from tfdist_trainer.keras.checks import check
 from tfdist_trainer.keras.compiled_step import train_step
 from tfdist_trainer.keras.decisions import TEST_BATCH, TRAIN_BATCH, FollowChief, batch_callbacks, listed, on_worker
@@ -37,7 +37,6 @@ def install() -> None:
         return
     seeds.set_common_seed(os.environ)
     iterator_deletion.install()
-    process_exit.install()
     keras_fit.wrap(keras_fit.REDUCE_LOSS, losses.reduce_weighted_values)
     keras_fit.wrap(keras_fit.MEAN, losses.update_mean)
     keras_fit.wrap(keras_fit.SCALE, losses.scale)
@@ -83,7 +82,11 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
         bound.arguments["callbacks"] = [*local_callbacks, follow]
         times = self.train_function.times
         times.begin(callbacks)
-        result = process_exit.noting_failure(original, *bound.args, **bound.kwargs)
+        try:
+            result = original(*bound.args, **bound.kwargs)
+        except Exception:
+            script_end.leave_at_once()
+            raise
         times.end()
         return result
 

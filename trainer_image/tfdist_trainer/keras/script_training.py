@@ -4,12 +4,11 @@ A script is run again from its beginning after a failure. Its calls of `fit` are
 skipped, with their history restored, and the one that was interrupted continues within its epoch.
 """
 
-import atexit
 import contextlib
 import functools
 import inspect
 import os
-import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -17,9 +16,9 @@ import tensorflow as tf
 
 from tfdist.api.export import ExportedModel
 from tfdist.contract import CheckpointSettings, ExitCode, ExportSettings
-from tfdist_trainer import environment, log, script
+from tfdist_trainer import environment, errors, log, script, script_end
 from tfdist_trainer.environment import Member
-from tfdist_trainer.errors import Preempted, TrainerError
+from tfdist_trainer.errors import FitFailedError, Preempted, TrainerError
 from tfdist_trainer.evaluation_store import EvaluationResult
 from tfdist_trainer.export import export
 from tfdist_trainer.fence import writer_of
@@ -68,6 +67,11 @@ class ScriptTraining:
         self._resumed: Resumed | None = None
         self._fit: ResumableFit | None = None
         self._last: ResumableFit | None = None
+        """The last call of `fit`, if it has ended."""
+        self._failed = ""
+        self._idle = threading.Event()
+        """Set while no call of `fit` runs: a thread may still run one when the script has ended."""
+        self._idle.set()
         self._saved_at: tuple[int, int, bool] | None = None
         self._evaluated_before: EvaluationResult | None = None
         self._evaluated_now: EvaluationResult | None = None
@@ -131,14 +135,19 @@ class ScriptTraining:
         self._observe(model)
         arguments["callbacks"] = self._fit.enclosing(listed(arguments.get("callbacks")))
         self._request.can_save = True
+        self._idle.clear()
         try:
             result = original(**arguments)
             self._last, self._fit = self._fit, None
             self.histories.append(self._last.history)
             if self._checkpoints.is_due(self.step, epoch_ended=True):
                 self._save(self._last)
+        except BaseException as error:
+            self._last, self._failed = None, errors.classify(error).message
+            raise
         finally:
             self._fit, self._request.can_save = None, False
+            self._idle.set()
         return result
 
     def _begin(self, model: Any) -> None:
@@ -157,7 +166,7 @@ class ScriptTraining:
             script.evaluations().store_in(self._checkpoints.evaluations, step)
         self._report()
         self._request.install()
-        atexit.register(self._finish)
+        script_end.when_succeeded(self._finish)
 
     def _observe(self, model: Any) -> None:
         model.make_train_function()
@@ -201,19 +210,19 @@ class ScriptTraining:
         with contextlib.suppress(tf.errors.OpError):  # an error here means that all workers have reached it
             self._wait_for_all()
         saved = f", and step {self.step} is saved" if self.is_chief else ""
-        leave(Preempted.reason, f"SIGTERM arrived{saved}", ExitCode.PREEMPTED)
+        script_end.leave(Preempted.reason, f"SIGTERM arrived{saved}", ExitCode.PREEMPTED)
 
     def _finish(self) -> None:
-        """Save what the script has ended with, and name it as final, unless an exception has ended the script."""
-        if hasattr(sys, "last_type") or self._last is None:
-            return
-        with _exit_on_error():
-            self._save(self._last)
-            self._checkpoints.wait()
-            self._report()
-            if self._member.job.export is not None and self.is_chief:
-                self._export(self._member.job.export, self._last.model)
-            self._checkpoints.finish(self.step)
+        """Save what the script has ended with, export it, and name it as final."""
+        self._idle.wait()
+        if self._last is None:
+            raise FitFailedError(f"nothing is exported or final, because the last call of fit failed: {self._failed}")
+        self._save(self._last)
+        self._checkpoints.wait()
+        self._report()
+        if self._member.job.export is not None and self.is_chief:
+            self._export(self._member.job.export, self._last.model)
+        self._checkpoints.finish(self.step)
 
     def _export(self, settings: ExportSettings, model: Any) -> None:
         """Export the model of the last `fit` as the script has left it, and then the best one."""
@@ -253,12 +262,4 @@ def _exit_on_error() -> Iterator[None]:
         yield
     except TrainerError as error:
         log.error(f"tfdist_trainer.keras: {error}")
-        leave(error.reason, str(error), error.exit_code)
-
-
-def leave(reason: str, message: str, exit_code: int) -> NoReturn:
-    """End this process at once: the interpreter's end waits for other workers."""
-    script.write_termination_message(reason, message)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(exit_code)
+        script_end.leave(error.reason, str(error), error.exit_code)

@@ -1,0 +1,51 @@
+"""Runs a script of a job that Python was started with, so that its end is known (`script_end`).
+
+    python OPTIONS run_script.py script|module|code TARGET ARGUMENTS ...
+
+`tfdist_trainer_keras.pth` calls `restart` at the start of every interpreter with `TFDIST_JOB`: it replaces the process
+by this program in the same interpreter with the same options, which takes as long as a start of Python. So a script
+ends in the same way whether a launcher has started it, an image of the user, or a shell.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from tfdist_trainer.python_command import Kind, PythonCommand, started_with
+
+_OWN: Final = ("tfdist_", "tfdist-")
+"""Beginnings of the names of our own modules and commands, which have an end of their own."""
+
+
+def restart() -> None:
+    """Replace this process, if it was started with a script, module or code of a user."""
+    if sys.flags.interactive or sys.argv[0] == __file__:
+        return
+    started = started_with(sys.argv, sys.orig_argv)
+    if started is None or _is_other(started[1]):
+        return
+    options, command = started
+    arguments = [sys.executable, *options, __file__, command.kind, command.target, *command.arguments]
+    os.execv(sys.executable, arguments)  # noqa: S606  the same interpreter
+
+
+def _is_other(command: PythonCommand) -> bool:
+    """Return whether a command is one of ours, or a process that `multiprocessing` has started."""
+    if command.kind is Kind.CODE:
+        return "multiprocessing" in command.target
+    return Path(command.target).name.startswith(_OWN)
+
+
+def main() -> None:
+    """Run the script of the arguments."""
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the folder of this file
+    from tfdist_trainer import script_end  # noqa: PLC0415  found in the folder of this file otherwise
+
+    _, kind, target, *arguments = sys.argv
+    script_end.run(PythonCommand(Kind(kind), target, tuple(arguments)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""How the script of this process ends, decided in one place: what it has trained is final only if it ends with 0.
+
+Only code around a script knows its exit code: handlers of `atexit` do not get it, and may start no threads since
+Python 3.12. So `run` is around every script of a job: in the fork of a launcher, and in an interpreter that was started
+with the script, which `tfdist_trainer_keras.pth` starts again with `run_script`. The end of a child process of
+`multiprocessing` is that of its function.
+
+It is around every interpreter in a pod, so it imports at once only what starts in milliseconds.
+"""
+
+import atexit
+import os
+import runpy
+import sys
+import threading
+import types
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NoReturn
+
+from tfdist_trainer.python_command import Kind, PythonCommand
+
+COMPLETED: Final = "Completed"
+_STATUSES: Final = 256
+"""The kernel keeps the lowest byte of an exit status."""
+
+MessageWriter = Callable[[str, str], None]
+"""Writes a termination message of a reason and a text."""
+
+
+class _Process:
+    """What is to be done when the script of this process ends."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.runs = False
+        """Whether `run` is around the script of this process."""
+        self.when_succeeded: list[Callable[[], object]] = []
+        self.write_message: MessageWriter | None = None
+        self.peers_wait = False
+        """Whether threads of TensorFlow wait for other workers, which the interpreter's end would wait for."""
+        self.failed_with: int | None = None
+
+
+_processes: list[_Process] = []
+
+
+def _process() -> _Process:
+    """Return that of this process; a fork begins without what was registered in its parent."""
+    if not _processes or _processes[0].pid != os.getpid():
+        _processes[:] = [_Process()]
+    return _processes[0]
+
+
+def when_succeeded(function: Callable[[], object]) -> None:
+    """Call `function` once when the script has ended with 0; a `TrainerError` of it is the end of the process.
+
+    In a child process of `multiprocessing` that is when the function has returned that the child was started for.
+    """
+    _process().when_succeeded.append(function)
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    if multiprocessing is not None and multiprocessing.parent_process() is not None and not _process().runs:
+        from multiprocessing import util  # noqa: PLC0415
+
+        util.Finalize(None, _end_child, args=(function,), exitpriority=0)
+
+
+def report_with(write: MessageWriter) -> None:
+    """Write the termination message of this process by `write`, which adds what the script has reported."""
+    _process().write_message = write
+
+
+def leave_at_once() -> None:
+    """End this process right after its handlers of `atexit`, if the script ends with an error."""
+    _process().peers_wait = True
+
+
+def leave(reason: str, message: str, exit_code: int) -> NoReturn:
+    """End this process at once: the interpreter's end waits for other workers."""
+    _write_message(reason, message)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)
+
+
+def run(command: PythonCommand) -> None:
+    """Run a script as the interpreter would, and then what `when_succeeded` has registered, if it has ended with 0.
+
+    Raises:
+        SystemExit: the script has ended with another exit status.
+    """
+    _process().runs = True
+    atexit.register(_leave_peers)  # now: handlers that are registered later run before it
+    try:
+        _execute(command)
+    except SystemExit as end:
+        if status_of(end.code):
+            _fail(end)
+            raise
+    except Exception as error:
+        error.__traceback__ = _frames_of_script(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
+        raise SystemExit(_fail(error)) from None
+    _await_threads()
+    for function in _process().when_succeeded:
+        _finish(function)
+    if (write := _process().write_message) is not None:
+        write(COMPLETED, "")
+
+
+def status_of(code: object) -> int:
+    """Return the exit status of a process that `sys.exit(code)` ends (`_Py_HandleSystemExit` of CPython)."""
+    if code is None:
+        return 0
+    return code % _STATUSES if isinstance(code, int) else 1
+
+
+def _execute(command: PythonCommand) -> None:
+    sys.argv = [command.target, *command.arguments]
+    if command.kind is Kind.MODULE:
+        _search_first(Path.cwd())
+        runpy.run_module(command.target, run_name="__main__", alter_sys=True)
+    elif command.kind is Kind.SCRIPT:
+        if not Path(command.target).is_dir():  # which `run_path` searches first
+            _search_first(Path(command.target).absolute().parent)
+        runpy.run_path(command.target, run_name="__main__")
+    else:
+        sys.argv[0] = "-c"
+        _search_first(Path())
+        sys.modules["__main__"] = main = types.ModuleType("__main__")
+        exec(compile(command.target, "<string>", "exec"), vars(main))  # noqa: S102  the command is the user's own
+
+
+def _search_first(folder: Path) -> None:
+    if not sys.flags.safe_path:
+        sys.path.insert(0, str(folder) if folder.is_absolute() else "")
+
+
+def _await_threads() -> None:
+    """Wait for the threads that the script has left, as the interpreter does at its end.
+
+    Those of a `ThreadPoolExecutor` wait for tasks until the interpreter ends.
+    """
+    idle = getattr(sys.modules.get("concurrent.futures.thread"), "_threads_queues", {})
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon and thread not in idle:
+            thread.join()
+
+
+def _finish(function: Callable[[], object]) -> None:
+    from tfdist_trainer import errors, log  # noqa: PLC0415
+
+    try:
+        function()
+    except Exception as error:  # the script has ended, but what was asked of its job does not exist
+        if not isinstance(error, errors.TrainerError):
+            sys.excepthook(type(error), error, error.__traceback__)
+        failure = errors.classify(error)
+        log.error(f"tfdist_trainer: {failure.message}")
+        leave(failure.reason, failure.message, failure.exit_code)
+
+
+def _end_child(function: Callable[[], object]) -> None:
+    """Finish what a child process has trained; its exception, if there is one, is being handled now."""
+    error = sys.exc_info()[1]
+    if error is None or (isinstance(error, SystemExit) and not status_of(error.code)):
+        _finish(function)
+        _write_message(COMPLETED, "")
+
+
+def _fail(error: SystemExit | Exception) -> int:
+    """Write the termination message of an error that ends the script, and return the exit status."""
+    from tfdist.failure_text import cause_in  # noqa: PLC0415
+    from tfdist_trainer import errors  # noqa: PLC0415
+
+    if isinstance(error, SystemExit):
+        status, reason = status_of(error.code), "Exit"
+        message = cause_in(error.code) if isinstance(error.code, str) else ""
+    else:
+        failure = errors.classify(error)
+        lost = failure.reason == errors.PeerLostError.reason and _process().peers_wait
+        status, reason, message = int(failure.exit_code) if lost else 1, failure.reason, failure.message
+    _write_message(reason, message)
+    _process().failed_with = status
+    return status
+
+
+def _leave_peers() -> None:
+    """End a process whose `fit` has failed under several workers: the interpreter may abort at its end, with 134."""
+    process = _process()
+    if process.peers_wait and process.failed_with is not None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(process.failed_with)
+
+
+def _write_message(reason: str, message: str) -> None:
+    """Write a termination message with the report of the script; without reports only a text, if there is none yet."""
+    if (write := _process().write_message) is not None:
+        write(reason, message)
+    elif message:
+        from tfdist_trainer import termination  # noqa: PLC0415
+
+        termination.write_unless_present(termination.path_from(os.environ), message)
+
+
+def _frames_of_script(frames: TracebackType | None) -> TracebackType | None:
+    """Return the traceback of an exception without the frames of this module and of `runpy`; all if no other is."""
+    frame = frames
+    while frame is not None and frame.tb_frame.f_code.co_filename in {__file__, runpy.__file__, "<frozen runpy>"}:
+        frame = frame.tb_next
+    return frame or frames
