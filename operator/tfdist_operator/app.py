@@ -18,6 +18,7 @@ import threading
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NoReturn, cast
 
@@ -32,7 +33,7 @@ from tfdist_operator.caches import Caches
 from tfdist_operator.health import STUCK_SECONDS, HealthServer, LoopLag
 from tfdist_operator.kopf_adapter.kopf_session import KopfSession
 from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.connection import authorization, find_connection, ssl_context
+from tfdist_operator.kube.connection import authorization, cluster_id, find_connection, ssl_context
 from tfdist_operator.kube.connectivity import Connectivity
 from tfdist_operator.kube.keys import ALL_NAMESPACES
 from tfdist_operator.kube.loop_thread import LoopThread
@@ -68,6 +69,7 @@ class Controller:
     def __init__(self, settings: config.Config) -> None:
         info = find_connection()
         tls, authorized = ssl_context(info), authorization(info)
+        settings = replace(settings, installation=replace(settings.installation, cluster=cluster_id(info)))
         self._server, self._settings = info.server, settings
         self._instance = os.environ.get("HOSTNAME") or socket.gethostname()
         connectivity = Connectivity()

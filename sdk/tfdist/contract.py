@@ -265,6 +265,8 @@ class ReplicaJob(ContractModel):
     name: str
     namespace: str
     uid: str
+    cluster: str | None = None
+    """Identifies the cluster, or the machine of a local run, in which the job has its name; None if it is unknown."""
     strategy: str
     task: Task = Task.TRAIN
     role: Role

@@ -22,6 +22,16 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(" ", text)
 
 
+def escaped_json(text: str) -> str:
+    """Return a JSON document with each control character, which only a string can have, escaped: the same values."""
+    return _UNPRINTABLE.sub(_escape, text)
+
+
+def _escape(character: re.Match[str]) -> str:
+    units = character[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
 _COLOUR: Final = re.compile("(\x1b\\[[0-9;:]*m)")
 _NO_COLOUR: Final = "\x1b[0m"
 

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from tfdist.cli import documents, manifests
 from tfdist.cli.errors import DocumentError
+from tfdist.printable import is_printable
 
 # the characters of YAML's syntax, so that random text is nearly YAML
-YAML_LIKE = st.text(st.sampled_from("ab01-:?[]{},&*!|>%@#'\"<~.\\ \n\t\r\0é\u2028\U0001f600"), max_size=40)
+CONTROL = "\0\x7f\x85\x9b\u202e\u2028\ufeff\U000e0041"
+YAML_LIKE = st.text(st.sampled_from("ab01-:?[]{},&*!|>%@#'\"<~.\\ \n\t\ré\U0001f600" + CONTROL), max_size=40)
 NO_SURROGATES = st.characters(exclude_categories=["Cs"])
 TEXT = st.text(NO_SURROGATES, max_size=20) | YAML_LIKE
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
@@ -46,14 +48,18 @@ def test_any_bytes_are_read_or_rejected(content: bytes) -> None:
 
 
 @given(MANIFESTS)
+@example({"a": "x\x1b[2J\x9b31m\u202e\U000e0041é\x85y\nz", "\u202e": "é\nü"})
 def test_a_value_written_as_yaml_is_read_back(value: dict[str, Any]) -> None:
     stream = StringIO()
-    manifests.write_yaml(stream, [(value, ["a comment\n---\nof lines"]), (value, [])])
+    manifests.write_yaml(stream, [(value, ["a comment\n---\nof \x9b2J\u202e lines"]), (value, [])])
     assert read(stream.getvalue().encode(), "f") == [value, value]
+    assert is_printable(stream.getvalue()), "a terminal obeys control characters"
 
 
 @given(MANIFESTS)
+@example({"a": "x\x1b[2J\x9b31m\u202e\U000e0041é\x85y\nz", "\u202e": "é\nü"})
 def test_a_value_written_as_json_is_read_back(value: dict[str, Any]) -> None:
     stream = StringIO()
     manifests.write_json(stream, [value])
     assert read(stream.getvalue().encode(), "f.json") == [value]
+    assert is_printable(stream.getvalue())

@@ -27,6 +27,7 @@ from support.sweeps import sweep_manifest
 from tfdist.api.gang_status import GangStatus
 from tfdist.api.sweep import SweepEarlyStopping, TFDistSweep, TFDistSweepSpec
 from tfdist.api.sweep_status import TFDistSweepStatus
+from tfdist.client.masking import Masking
 from tfdist.contract import JOB_ENV, Restarts, Role, Task
 from tfdist.failure_classification import EVICTED
 from tfdist.observed.gang_state import GangState, gang_state
@@ -132,6 +133,27 @@ OUTPUT = {
     "names of exceptions": repeated("Error."),
 }
 """Ends of the output of a program."""
+
+
+SECRETS = {
+    "schemes": repeated("https://"),
+    "users without an end": repeated("://a:"),
+    "users": repeated("https://a:b@"),
+    "parameters": repeated("?a-token&"),
+    "names in a parameter": repeated("a.signature", before="https://a?"),
+    "options": repeated("-a.-"),
+    "options with a word": repeated("--my-token  "),
+    "assignments": repeated("api_key="),
+    "quoted assignments": repeated('\\"secret\\": \\"'),
+    "names of secrets": repeated("secret_token"),
+    "headers": repeated("authorization: bearer "),
+    "logins": repeated("login a "),
+    "begins of keys": repeated("-----BEGIN PRIVATE KEY-----\n"),
+    "a key without an end": repeated("QUJD\n", before="-----BEGIN RSA PRIVATE KEY-----\n"),
+    "tokens without an end": repeated("eyJaaaaaaaaa."),
+    "begins of tokens": repeated("ghp_sk-hf_"),
+}
+"""Texts that are nearly secrets."""
 
 
 INDEPENDENT = {"strategy": "Independent", "runPolicy": {"backoffLimit": 1000}}
@@ -364,6 +386,11 @@ TABLE: tuple[Row, ...] = (
         "keys of a configuration",
         lambda n: [(JOB_ENV, json.dumps({"training": {"config": dict.fromkeys(names(n), 1)}}))],
     ),
+    *texts("tfdist.url_credentials.without_credentials", HOSTILE | SECRETS),
+    *texts("tfdist.client.masking._patterns_masked", HOSTILE | SECRETS),
+    *texts("tfdist.client.masking.Masking.text", SECRETS, Masking(), path="a"),
+    *texts("tfdist.printable.printable_line", HOSTILE),
+    *texts("tfdist.printable.escaped_json", QUOTED),
     *texts("tfdist.messages.shorten", {"letters": repeated("a")}),
     *texts("tfdist.messages.format_value", QUOTED),
     row("tfdist.messages.join_path", "long names", lambda n: ["a-" * n, "9" * n]),

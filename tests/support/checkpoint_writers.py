@@ -40,10 +40,11 @@ class Running:
             self.heartbeat.beat()
 
 
-def by(attempt: int = 0, name: str = "first", host: str = "worker-0") -> Writer:
-    return Writer(
-        job=f"uid-of-{name}", name=name, namespace="ml", role=Role.WORKER, index=0, attempt=attempt, host=host
-    )
+def by(
+    attempt: int = 0, name: str = "first", host: str = "worker-0", uid: str = "", cluster: str | None = None
+) -> Writer:
+    place = {"name": name, "namespace": "ml", "cluster": cluster}
+    return Writer(job=uid or f"uid-of-{name}", **place, role=Role.WORKER, index=0, attempt=attempt, host=host)
 
 
 def save(prefix: str, values: bytes = VALUES) -> None:

@@ -12,11 +12,10 @@ from tfdist_trainer.errors import CheckpointUnwritableError, ConfigurationError
 from tfdist_trainer.fence import FILE, Fence, Writer
 
 
-def writer(name: str, *, uid: str = "", namespace: str = "ml", attempt: int = 0) -> Writer:
-    uid = uid or f"uid-of-{name}"
-    return Writer(
-        job=uid, name=name, namespace=namespace, role=Role.WORKER, index=0, attempt=attempt, host=f"{name}-worker-0"
-    )
+def writer(name: str, *, uid: str = "", namespace: str = "ml", cluster: str | None = None, attempt: int = 0) -> Writer:
+    uid, host = uid or f"uid-of-{name}", f"{name}-worker-0"
+    place = {"name": name, "namespace": namespace, "cluster": cluster}
+    return Writer(job=uid, **place, role=Role.WORKER, index=0, attempt=attempt, host=host)
 
 
 def never(_: float) -> None:
@@ -73,6 +72,29 @@ def test_the_same_name_in_another_namespace_is_another_job(tmp_path: Path) -> No
     Fence(tmp_path, writer("first")).claim()
     with pytest.raises(ConfigurationError, match="job ml/first"):
         Fence(tmp_path, writer("first", uid="x", namespace="other"), Running(tmp_path, 1000).pause).claim()
+
+
+def test_the_same_namespace_and_name_in_another_cluster_is_another_job(tmp_path: Path) -> None:
+    first = Fence(tmp_path, writer("first", cluster="east"))
+    first.claim()
+    other = writer("first", uid="x", cluster="west")
+    with pytest.raises(ConfigurationError, match=r"job ml/first .*, which is running in another cluster; wait for"):
+        Fence(tmp_path, other, Running(tmp_path, 1000).pause).claim()
+    first.check()  # the older job goes on
+    with pytest.raises(ConfigurationError, match="another cluster"):
+        Fence(tmp_path, writer("first", uid="x"), Running(tmp_path, 1000).pause).claim()
+
+
+@pytest.mark.parametrize("recorded", [None, "east"])
+def test_a_new_job_of_the_same_name_in_the_same_cluster_does_not_wait(recorded: str | None, tmp_path: Path) -> None:
+    """The record is that of an earlier version, which knows no cluster, or of this one."""
+    Fence(tmp_path, writer("first", cluster=recorded)).claim()
+    Fence(tmp_path, writer("first", uid="uid-after-deletion", cluster="east"), never).claim()
+
+
+def test_a_later_attempt_does_not_wait_when_the_ca_of_its_cluster_was_replaced(tmp_path: Path) -> None:
+    Fence(tmp_path, writer("first", cluster="before")).claim()
+    Fence(tmp_path, writer("first", cluster="after", attempt=1), never).claim()
 
 
 def test_a_claim_of_an_earlier_version_which_has_no_heartbeat_is_taken_over(tmp_path: Path) -> None:

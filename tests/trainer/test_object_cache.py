@@ -189,6 +189,23 @@ def test_a_broken_copy_is_downloaded_again(url: str, open_cache: Callable[..., O
     assert open_cache().path(url).read_bytes() == CONTENT
 
 
+def test_a_link_in_the_directory_is_neither_a_copy_nor_written_through(
+    url: str, open_cache: Callable[..., ObjectCache], tmp_path: Path
+) -> None:
+    """Given links to a file of the same size, under the names of the copy and of its temporary file."""
+    path = open_cache().path(url)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(bytes(len(CONTENT)))
+    path.unlink()
+    path.symlink_to(elsewhere)
+    assert open_cache().path(url).read_bytes() == CONTENT
+    path.unlink()
+    path.with_name(f"{path.name}.partial").symlink_to(elsewhere)
+    with pytest.raises(StorageError, match=r"cannot write its copy in .*/cache: Too many levels of symbolic links"):
+        open_cache().path(url)
+    assert elsewhere.read_bytes() == bytes(len(CONTENT))
+
+
 def test_processes_that_start_together_download_each_object_once(
     object_server: ObjectServer, url: str, proxy: FaultyServer, tmp_path: Path
 ) -> None:

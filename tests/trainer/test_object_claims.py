@@ -89,3 +89,13 @@ def test_a_claim_removes_nothing_that_others_have_stored_there(
         object_server.put(f"{tmp_path.name}/checkpoints/{key}", b"of another program")
     store(url)
     assert objects(url) == sorted([*CLAIM, *keys])
+
+
+@GS_IS_LONG
+def test_two_clusters_that_share_a_bucket_do_not_take_a_directory_of_one_name_from_each_other(url: str) -> None:
+    first = Fence(url, by(cluster="east"))
+    first.claim()
+    with pytest.raises(ConfigurationError, match="which is running in another cluster"):
+        Fence(url, by(uid="x", cluster="west"), Running(url, beats=1000).pause).claim()
+    first.check()
+    Fence(url, by(uid="after-deletion", cluster="east"), pause=lambda _: pytest.fail("nothing to wait for")).claim()

@@ -101,9 +101,9 @@ def test_a_layer_that_is_not_one_of_keras_is_named_with_the_remedy(tmp_path: Pat
     assert message.endswith("training.program: package.module:Class")
 
 
-def test_a_file_that_is_not_there_has_the_reason_of_keras(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_has_the_reason_and_the_remedy(tmp_path: Path) -> None:
     config = {"data": {}, "imageShape": [4, 4, 1], "classes": 3, "model": f"{tmp_path}/absent.keras"}
-    with pytest.raises(ConfigurationError, match=r"cannot load .*absent.keras: File not found: "):
+    with pytest.raises(ConfigurationError, match=r"cannot load .*absent.keras: No such file or directory; check"):
         choose("image_classification", config).create().model()
 
 

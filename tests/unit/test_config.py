@@ -1,9 +1,11 @@
 """Settings of the controller: each is checked once at the start, and a wrong one ends it with a sentence."""
 
+import base64
 import json
 import pathlib
 from typing import Any
 
+import kopf
 import pytest
 
 from tfdist_operator import config
@@ -51,6 +53,21 @@ def test_whole_numbers_and_a_log_level_in_small_letters_are_taken() -> None:
     given = {"TFDIST_TRAINER_IMAGE": "x", "TFDIST_WORKERS": "3", "TFDIST_LOG_LEVEL": "debug"}
     found = config.from_environment(given)
     assert (found.workers, found.log_level) == (3, "DEBUG")
+
+
+def connection_with(**certificates: Any) -> kopf.ConnectionInfo:
+    return kopf.ConnectionInfo(server="https://10.96.0.1:443", **certificates)
+
+
+def test_the_ca_of_the_api_server_distinguishes_clusters(tmp_path: pathlib.Path) -> None:
+    """Given the CA of a cluster as a file and as text, that of another one, and a connection without a CA."""
+    (tmp_path / "ca.crt").write_text("first\n")
+    of_file = connection.cluster_id(connection_with(ca_path=str(tmp_path / "ca.crt")))
+    of_text, other = (
+        connection.cluster_id(connection_with(ca_data=base64.b64encode(text).decode())) for text in (b"first", b"other")
+    )
+    assert of_file == of_text != other
+    assert connection.cluster_id(connection_with()) is None
 
 
 KUBECONFIG: dict[str, Any] = {

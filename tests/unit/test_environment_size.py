@@ -111,7 +111,7 @@ def test_the_largest_accepted_configuration_fits_with_everything_that_validation
     parsed = parse(job(low))
     gang = training_gang(parsed)
     history = GangStatus(last_full_restart=999, token="t" * 64)
-    renderer = PodRenderer(parsed, gang, Installation("trainer:1", cluster_domain="cluster.example.org"), history)
+    renderer = PodRenderer(parsed, gang, Installation("trainer:1", "cluster.example.org", "f" * 16), history)
     largest = len(f"{JOB_ENV}={renderer.variables(gang.members[0], 999)[JOB_ENV]}\0".encode())
     assert largest <= MAX_VARIABLE_BYTES
     assert largest > MAX_VARIABLE_BYTES - 8000

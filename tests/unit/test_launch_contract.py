@@ -18,6 +18,7 @@ from tfdist_launch.messages import ExitResult, Hello, ProcessExited, ProcessStop
 from tfdist_launch.report import gang_report
 from tfdist_launch.restart_policy import RestartPolicy
 from tfdist_launch.settings import LauncherSettings, read_settings
+from tfdist_trainer.fence import writer_of
 
 BOTH = "worker-0:R worker-1:R"
 COMMAND = ["tfdist-launch", "python", "train.py"]
@@ -26,9 +27,14 @@ TIME = "2030-01-02T03:04:05Z"
 
 def place(index: int, **spec: Any) -> LauncherSettings:
     """Return the settings that the launcher of a worker reads from the environment of its pod."""
+    return place_of(Installation("trainer:1"), index, **spec)
+
+
+def place_of(installation: Installation, index: int, **spec: Any) -> LauncherSettings:
+    """Return the settings of a worker's launcher in a job that the controller of `installation` runs."""
     job = parse(manifest(command=COMMAND, **spec))
     gang = training_gang(job)
-    made = PodRenderer(job, gang, Installation("trainer:1")).pod(gang.members[index], Attempt(0, 0))
+    made = PodRenderer(job, gang, installation).pod(gang.members[index], Attempt(0, 0))
     variables = made["spec"]["containers"][0]["env"]
     return read_settings({v["name"]: v["value"] for v in variables if v["name"] == JOB_ENV})
 
@@ -92,6 +98,12 @@ def test_launchers_keep_standby_processes_if_the_job_enables_them() -> None:
         assert '"standby":true' in next(
             v["value"] for v in made["spec"]["containers"][0]["env"] if v["name"] == JOB_ENV
         )
+
+
+@pytest.mark.parametrize("cluster", [None, "0123456789abcdef"])
+def test_the_record_of_a_writer_has_the_cluster_that_the_controller_knows(cluster: str | None) -> None:
+    job = place_of(Installation("trainer:1", cluster=cluster), 0).job
+    assert writer_of(job, round_number=0).cluster == cluster
 
 
 @pytest.mark.parametrize(("period", "seconds"), [(None, 25), (120, 115), (5, 1), (0, 1)])

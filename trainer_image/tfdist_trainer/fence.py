@@ -9,7 +9,7 @@ at once, so that of two writers that claim at the same time the second finds the
 Each exported model has a claim of its own, in the folder of its replacement (`Folder.replaced`).
 
 Another job may claim the directory only after its writer has ended (`writer_heartbeat`). A job of the same name has
-replaced the former: Kubernetes allows one job of a name at a time.
+replaced the former: Kubernetes allows one job of a name at a time in a cluster. In another cluster it is another job.
 """
 
 import socket
@@ -37,6 +37,8 @@ class Writer(ContractModel):
     name: str = ""
     """The job's name; "" in the record of an earlier version."""
     namespace: str = ""
+    cluster: str | None = None
+    """Identifies the cluster of the job; None if it is unknown, as in the record of an earlier version."""
     role: Role
     index: int
     attempt: int
@@ -54,8 +56,10 @@ class Writer(ContractModel):
 
     def replaces(self, other: "Writer") -> bool:
         """Return whether this is the same job as `other`, or a new one of its name, for which it was deleted."""
-        if self.job == other.job:
-            return True
+        return self.job == other.job or (self.has_name_of(other) and other.cluster in {None, self.cluster})
+
+    def has_name_of(self, other: "Writer") -> bool:
+        """Return whether the two jobs have one namespace and name."""
         return bool(self.name) and (self.namespace, self.name) == (other.namespace, other.name)
 
 
@@ -65,6 +69,7 @@ def writer_of(job: ReplicaJob, round_number: int) -> Writer:
         job=job.uid,
         name=job.name,
         namespace=job.namespace,
+        cluster=job.cluster,
         role=job.role,
         index=job.index,
         attempt=job.attempt,
@@ -131,9 +136,10 @@ class Fence:
         where = f"{self._folder.field}: {self._folder}"
         log.event("checking-writer", message=f"{where} was last written by {holder}")
         if not writer_heartbeat.has_ended(self._folder, holder.job, self._pause):
+            place = " in another cluster" if self._writer.has_name_of(holder) else ""
             raise ConfigurationError(
-                f"{where} is written by {holder}, which is running; wait for its end, delete it, or choose another "
-                "directory"
+                f"{where} is written by {holder}, which is running{place}; wait for its end, delete it, or choose "
+                "another directory"
             )
 
     def _holder(self, text: str | None) -> Writer | None:

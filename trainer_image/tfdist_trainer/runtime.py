@@ -6,15 +6,14 @@ may be ignored silently.
 """
 
 import os
-import tempfile
 from collections.abc import Mapping, MutableMapping
-from pathlib import Path
 from typing import Any, Final
 
 import pydantic
 
 from tfdist.api.training import RuntimeSpec
 from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.private_directory import private_directory
 
 LEGACY_KERAS_ENV: Final = "TF_USE_LEGACY_KERAS"
 """TensorFlow's own environment variable: 1 makes `tf.keras` the package `tf_keras`."""
@@ -59,13 +58,17 @@ def prepare(environ: MutableMapping[str, str], settings: RuntimeSpec, config: Ma
     The configuration of the program, not validated yet, may require a model of `tf_keras`.
 
     The root file system is read-only and the user may have no home directory, so Keras gets one under the temporary
-    directory.
+    directory, of which no other user can make settings.
+
+    Raises:
+        ConfigurationError: another user has made that directory.
     """
     # Errors only: the distributed iterator warns in each epoch that its generator cannot be optimized.
     # The placement of operations is logged at level INFO.
     environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if settings.log_device_placement else "2")
     environ.setdefault("KERAS_BACKEND", "tensorflow")
-    environ.setdefault("KERAS_HOME", str(Path(tempfile.gettempdir(), f"keras-{os.getuid()}")))
+    if "KERAS_HOME" not in environ:
+        environ["KERAS_HOME"] = str(private_directory(f"keras-{os.geteuid()}"))
     environ.setdefault("MPLCONFIGDIR", environ["KERAS_HOME"])
     if config and config.get("minShardBytes") is not None:
         environ[LEGACY_KERAS_ENV] = "1"

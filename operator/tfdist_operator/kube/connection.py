@@ -4,6 +4,7 @@ Within a cluster Kubernetes rotates the ServiceAccount's token, so its file is r
 """
 
 import base64
+import hashlib
 import os
 import ssl
 import tempfile
@@ -17,6 +18,8 @@ import kopf
 _TOKEN_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _TOKEN_SECONDS: Final = 60.0
 """Interval at which the token file is read, as in client-go."""
+
+_ID_LENGTH: Final = 16
 
 
 def find_connection() -> kopf.ConnectionInfo:
@@ -38,6 +41,16 @@ def find_connection() -> kopf.ConnectionInfo:
         msg = "no API server: not in a pod with a service account, and neither KUBECONFIG nor ~/.kube/config is there"
         raise SystemExit(msg)
     return found
+
+
+def cluster_id(info: kopf.ConnectionInfo) -> str | None:
+    """Return a digest of the CA of the cluster, which distinguishes it from others; None if `info` has no CA.
+
+    The UID of a namespace would do so too, but needs permission to read namespaces.
+    `ssl_context` has checked that it can be read.
+    """
+    text = Path(str(info.ca_path)).read_text(encoding="utf-8") if info.ca_path else _decoded(info.ca_data)
+    return hashlib.sha256(text.strip().encode()).hexdigest()[:_ID_LENGTH] if text else None
 
 
 def ssl_context(info: kopf.ConnectionInfo) -> ssl.SSLContext:

@@ -1,6 +1,5 @@
 """Jobs as rows of a table, and as the documents that the API server stores."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.status import JobPhase, Summary
 from tfdist.cli.find import FULL_RESOURCE
-from tfdist.cli.manifests import ordered, write_yaml
+from tfdist.cli.manifests import ordered, write_json_document, write_yaml
 from tfdist.cli.output import GREEN, RED, YELLOW, has_colour, one_line, width_of, write_lines
 from tfdist.cli.tables import Column, age, table
 from tfdist.printable import printable
@@ -88,8 +87,7 @@ def write_document(stream: TextIO, document: Mapping[str, Any], output: str) -> 
     if output == "yaml":
         write_yaml(stream, [(document, ())])
         return
-    json.dump(ordered(document), stream, indent=2, ensure_ascii=False)
-    stream.write("\n")
+    write_json_document(stream, ordered(document))
 
 
 def document_of(stored: "StoredObject", api_version: str = API_VERSION, kind: str = KIND) -> dict[str, Any]:

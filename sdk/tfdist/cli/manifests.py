@@ -8,6 +8,7 @@ from typing import Any, Final, TextIO
 import yaml
 
 from tfdist.cli import scalars
+from tfdist.printable import escaped_json, is_printable, printable
 
 _FIRST: Final = ("apiVersion", "kind", "metadata", "spec")
 _FIRST_OF_METADATA: Final = ("name", "namespace", "labels", "annotations")
@@ -19,9 +20,16 @@ def write_yaml(stream: TextIO, manifests: Iterable[tuple[Mapping[str, Any] | Non
     """Write each manifest below its comments; None writes the comments only."""
     for number, (manifest, comments) in enumerate(manifests):
         stream.write("---\n" if number else "")
-        stream.writelines(f"# {line}\n" for comment in comments for line in _wrap(comment))
+        stream.writelines(f"# {printable(line)}\n" for comment in comments for line in _wrap(comment))
         if manifest is not None:
-            stream.write(yaml.dump(ordered(manifest), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDE))
+            stream.write(_yaml(ordered(manifest)))
+
+
+def _yaml(manifest: Mapping[str, Any]) -> str:
+    """Return a document without control characters: if a text has some, all characters but ASCII are escaped."""
+    options: dict[str, Any] = {"Dumper": _Dumper, "sort_keys": False, "width": _WIDE}
+    text: str = yaml.dump(manifest, allow_unicode=True, **options)
+    return text if is_printable(text) else yaml.dump(manifest, allow_unicode=False, **options)
 
 
 def _wrap(comment: str) -> Iterator[str]:
@@ -33,8 +41,12 @@ def _wrap(comment: str) -> Iterator[str]:
 def write_json(stream: TextIO, manifests: Iterable[Mapping[str, Any]]) -> None:
     """Write the manifests as one object of kind `List`."""
     items = [ordered(manifest) for manifest in manifests]
-    json.dump({"apiVersion": "v1", "kind": "List", "items": items}, stream, indent=2, ensure_ascii=False)
-    stream.write("\n")
+    write_json_document(stream, {"apiVersion": "v1", "kind": "List", "items": items})
+
+
+def write_json_document(stream: TextIO, value: Any) -> None:
+    """Write a value as JSON with its text as it is, but control characters escaped: a terminal would obey them."""
+    stream.write(escaped_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
 
 
 def ordered(manifest: Mapping[str, Any]) -> dict[str, Any]:

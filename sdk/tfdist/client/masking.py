@@ -32,7 +32,7 @@ _HEADER: Final = re.compile(
 )
 _ASSIGNED: Final = re.compile(
     r"((?:secret|token|passw(?:or)?d|passphrase|pwd|credentials?|api_?-?key|access_?-?key(?:_?id)?|account_?-?key|"
-    r"(?:secret|private|encryption|session|auth|master)_?-?key|signature|cookie|dsn|connection_?-?string|_pat)"
+    r"(?:secret|private|encryption|session|auth|master)_?-?key|client-key-data|(?<![A-Za-z0-9])_?auth|signature|cookie|dsn|connection_?-?string|_pat)"
     r"(?:\\*[\"']?[ \t]{0,8}[=:][ \t]{0,8})"
     r"(\\*[\"'])?)((?(2)[^\"'\\\n]+|[^\s\"'\\&,;)}\]]+))",
     re.IGNORECASE,
@@ -44,13 +44,21 @@ _GIVEN: Final = re.compile(
     re.IGNORECASE,
 )
 """An option with its value as the next word."""
+_LOGIN: Final = re.compile(
+    r"((?:\b|(?<=\\n))login(?:\s|\\n){1,8}\S{1,256}?(?:\s|\\n){1,8}(?:\d{4}-\S{1,40}\s{1,8})?password(?:\s|\\n){1,8})(\S+)",
+    re.IGNORECASE,
+)
+"""A login of `.netrc`, also in JSON, and in lines of a log with times."""
 _KNOWN: Final = re.compile(
     r"\b(?:gh[pousr]_\w{10,}|github_pat_\w{10,}|glpat-[\w-]{10,}|hf_[A-Za-z0-9]{16,}|xox[abprs]-[\w-]{10,}|"
+    r"hvs\.[\w-]{20,}|npm_[A-Za-z0-9]{20,}|pypi-[\w-]{16,}|dckr_pat_[\w-]{10,}|ya29\.[\w-]{20,}|"
     r"A[KS]IA[A-Z0-9]{12,}|AIza[\w-]{30,}|sk-[\w-]{20,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+)"
 )
 _PRIVATE_KEY: Final = re.compile(
-    r"-----BEGIN ([A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?)-----[A-Za-z0-9+/=\s\\:,-]{0,16384}?-----END \1-----"
+    r"-----BEGIN ([A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?)-----"
+    r"[A-Za-z0-9+/=\s\\:,.]*(?:-(?!----)[A-Za-z0-9+/=\s\\:,.]*)*(?:-----END \1-----)?"
 )
+"""A private key, also with times before its lines; one that a log cuts short, with the words behind it."""
 _OPTION: Final = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 _SHORTEST: Final = 6
 """Of a value that is masked in other text too: shorter ones occur by chance."""
@@ -145,7 +153,7 @@ def _patterns_masked(text: str) -> str:
     text = _HEADER.sub(rf"\1{MASK}", text)
     text = _ASSIGNED.sub(lambda match: match[0] if _is_reference(match[3]) else f"{match[1]}{MASK}", text)
     text = _GIVEN.sub(lambda match: match[0] if _is_reference(match[2]) else f"{match[1]}{MASK}", text)
-    return _KNOWN.sub(MASK, text)
+    return _KNOWN.sub(MASK, _LOGIN.sub(rf"\1{MASK}", text))
 
 
 def _is_reference(value: str) -> bool:

@@ -5,6 +5,7 @@ code decides about them (`tfdist.planner`). Each turn makes a `JobView` from the
 plan: writes the status, creates and deletes pods. Objects other than pods have no meaning here.
 """
 
+import platform
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -54,7 +55,7 @@ class Engine:
         self._directory, self._console, self._processes = directory, console, processes
         self._interrupts, self._handled_interrupts = interrupts, 0
         self._pods = Pods(local, processes, directory)
-        self._installation = Installation(BUNDLED, settle_seconds=_SETTLE_SECONDS)
+        self._installation = Installation(BUNDLED, settle_seconds=_SETTLE_SECONDS, cluster=platform.node() or None)
         job = local.job
         self._stored = StoredJob(job, (), 1, name=job.metadata.name, template=fingerprint(job))
         self._status = TFDistJobStatus()

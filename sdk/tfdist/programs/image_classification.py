@@ -44,8 +44,9 @@ class ImageClassificationConfig(FilesConfig):
         alternatives(r"must be 'mlp', 'cnn', 'resnet' or a string that matches \.keras$"),
     ] = "cnn"
     """`mlp`: one hidden layer of 128 units. `cnn`: two convolutions of stride 2, then one of 64 units. `resnet`: the
-    residual network for small images of He et al. (arXiv 1512.03385, 4.2). Or the path of a saved Keras model that
-    ends in `.keras`: from images to logits, or to probabilities by a softmax; training starts from its weights."""
+    residual network for small images of He et al. (arXiv 1512.03385, 4.2). Or the path of a Keras model,
+    saved with `model.save("x.keras")`: from images to logits, or to probabilities by a softmax; training starts from
+    its weights. The model has layers of Keras only, no Lambda: code in the file is not run."""
     resnet_blocks: int = Field(default=3, ge=1, le=18)
     """Blocks in each of the three stages of `resnet`: 3 make 20 layers, 9 make 56."""
     batch_normalization: bool = False

@@ -108,7 +108,8 @@ class PodRenderer:
         template = self._template(member.role)
         grace_seconds = template["spec"].get("terminationGracePeriodSeconds")
         gpus = nvidia_gpus(main_container(template))
-        settings = replica_job(self._job, self._gang, member, attempt, addresses, launch, grace_seconds, gpus)
+        cluster = self._installation.cluster
+        settings = replica_job(self._job, self._gang, member, attempt, addresses, launch, grace_seconds, gpus, cluster)
         values = {contract.JOB_ENV: settings.to_json(), contract.REPORT_PORT_ENV: str(contract.REPORT_PORT)}
         role = tensorflow_role(member.role)
         config = tf_config(self._cluster, role, member.index) if self._cluster else None

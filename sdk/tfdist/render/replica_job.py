@@ -15,6 +15,7 @@ def replica_job(
     launch: LaunchSettings | None = None,
     grace_seconds: int | None = None,
     gpus: int = 0,
+    cluster: str | None = None,
 ) -> ReplicaJob:
     """Return the `TFDIST_JOB` of one member of a gang.
 
@@ -27,6 +28,7 @@ def replica_job(
         launch: settings of its launcher, if the gang uses launchers.
         grace_seconds: `terminationGracePeriodSeconds` of its pod, if it is set.
         gpus: number of NVIDIA GPUs in the limits of its container.
+        cluster: identifies the cluster, as `Installation.cluster`.
     """
     spec, meta = job.spec, job.metadata
     logs = spec.tensor_board.log_directory if spec.tensor_board else None
@@ -35,6 +37,7 @@ def replica_job(
         name=meta.name,
         namespace=meta.namespace,
         uid=meta.uid,
+        cluster=cluster,
         strategy=spec.strategy,
         task=gang.task,
         role=member.role,

@@ -2,7 +2,9 @@
 
 The copy of each version of an object has a unique name in the cache directory, so a changed object is another file.
 Processes may share the directory: a copy is written under a temporary name, which one of them locks, and renamed when
-it is complete. All others wait for it. The lock ends with the process.
+it is complete. All others wait for it. The lock ends with the process. The name of a complete copy has the ETag and the
+size of its object, and its content is that of the object as far as only trusted users write to the directory: the
+default one is private to its user.
 """
 
 import errno
@@ -11,7 +13,7 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -20,14 +22,17 @@ from typing import IO, Final
 
 from tfdist_trainer.data.object_transfer import Transfer
 from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError
+from tfdist_trainer.private_directory import private_directory
 from tfdist_trainer.storage import object_urls
 from tfdist_trainer.storage.object_store import Bucket, repeated
 from tfdist_trainer.storage.object_store import download as download_object
 from tfdist_trainer.storage.object_urls import StoredObject
 
 DIRECTORY_ENV: Final = "TFDIST_DATA_CACHE"
-"""Environment variable with the cache directory; by default `tfdist-objects` in the temporary directory."""
+"""Environment variable with the cache directory; by default `tfdist-objects-UID` in the temporary directory,
+private to the user with that number."""
 
+_PARTIAL: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 _NAME_LENGTH: Final = 80
 
@@ -120,9 +125,10 @@ class ObjectCache:
 
     def _is_complete(self, stored: StoredObject) -> bool:
         try:
-            return self._path(stored).stat().st_size == stored.size
+            found = self._path(stored).lstat()  # whoever may write there could link to a file elsewhere
         except OSError:
             return False
+        return stat.S_ISREG(found.st_mode) and found.st_size == stored.size
 
     def _copy(self, stored: StoredObject, received: Callable[[int], None]) -> None:
         """Download an object, unless another process has done so; call `received` with numbers of bytes."""
@@ -167,9 +173,16 @@ class ObjectCache:
 
 @cache
 def objects() -> ObjectCache:
-    """Return the cache of this process."""
-    default = Path(tempfile.gettempdir(), "tfdist-objects")
-    return ObjectCache(Path(os.environ.get(DIRECTORY_ENV) or default))
+    """Return the cache of this process.
+
+    Raises:
+        ConfigurationError: no directory is named, and another user has made the default one.
+    """
+    if given := os.environ.get(DIRECTORY_ENV):
+        return ObjectCache(Path(given))
+    return ObjectCache(
+        private_directory(f"tfdist-objects-{os.geteuid()}", f"set {DIRECTORY_ENV} to a directory of your own")
+    )
 
 
 def local(name: str) -> str:
@@ -195,7 +208,7 @@ def is_file(name: str) -> bool:
 def _lock_file(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
     """Yield the file `path`, created if absent, and its path, while no other process or thread holds its lock."""
     while True:
-        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
+        with os.fdopen(os.open(path, _PARTIAL, 0o600), "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             try:
                 current = path.stat().st_ino == os.fstat(file.fileno()).st_ino

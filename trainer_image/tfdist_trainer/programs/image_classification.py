@@ -1,15 +1,15 @@
 """Image classification with a small network, or with a saved Keras model."""
 
-import re
-from typing import Any, Final
+from typing import Any
 
 import tensorflow as tf
 
 from tfdist.programs.image_classification import ImageClassificationConfig
 from tfdist_trainer.data import images
 from tfdist_trainer.data.columns import Column
-from tfdist_trainer.errors import ConfigurationError, one_line
+from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.keras_compat import keras
+from tfdist_trainer.programs import model_file
 from tfdist_trainer.programs.config import PATH
 from tfdist_trainer.programs.from_files import FromFiles, cross_entropy
 from tfdist_trainer.programs.logits import logits_of, with_softmax
@@ -20,9 +20,6 @@ as fast as pooling, at equal accuracy."""
 
 HIDDEN_UNITS = {"mlp": 128, "cnn": 64}
 RESNET_FILTERS = (16, 32, 64)
-
-_UNKNOWN: Final = re.compile(r"Could not locate (?:class|function) '([^']+)'")
-_MAX_REASON: Final = 500
 
 
 class ImageClassification(FromFiles):
@@ -108,10 +105,7 @@ class ImageClassification(FromFiles):
 
     def _load_saved_model(self) -> keras.Model:
         path, field = self.config.model, f"{PATH}.model"
-        try:
-            model = keras.models.load_model(path, compile=False)
-        except (OSError, ValueError, TypeError) as error:
-            raise ConfigurationError(f"{field}: cannot load {path}: {_reason(str(error))}") from None
+        model = model_file.load(path, field)
         expected = (None, *self.config.image_shape), (None, self.config.classes)
         if not _accepts(model.input_shape, expected[0]) or model.output_shape != expected[1]:
             raise ConfigurationError(
@@ -126,17 +120,6 @@ def _accepts(shape: Any, images: tuple[int | None, ...]) -> bool:
     return len(shape) == len(images) and all(
         size in {None, expected} for size, expected in zip(shape, images, strict=True)
     )
-
-
-def _reason(text: str) -> str:
-    """Return why Keras cannot load a model: the last of its exceptions, without the configuration of the model."""
-    cause = one_line(text.rpartition("Exception encountered: ")[2].partition(" Full object config: ")[0])
-    if unknown := _UNKNOWN.match(cause):
-        return (
-            f"its class {unknown[1]!r} is not one of Keras, and image_classification imports no other; train the model "
-            "by a class of your own that imports it, training.program: package.module:Class"
-        )
-    return cause[:_MAX_REASON]
 
 
 def _convolve(hidden: Any, filters: int, stride: int = 1, size: int = 3, *, activate: bool) -> Any:

@@ -9,6 +9,7 @@ import hashlib
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from tfdist.contract import Phase, replica_name
 from tfdist_trainer import log
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import PeerLostError, one_line
+from tfdist_trainer.private_directory import private_directory
 from tfdist_trainer.reporter import Reporter
 from tfdist_trainer.strategies import devices
 from tfdist_trainer.strategies.peers import is_listening
@@ -39,11 +41,13 @@ def serve(member: Member, settings: RuntimeSpec, reporter: Reporter) -> None:
     """Serve the chief until it shuts this server down.
 
     Raises:
+        ConfigurationError: another user of this machine has made the directory of the marker.
         PeerLostError: the chief has been unreachable for `PATIENCE_SECONDS`.
     """
     job = member.job
     devices.configure(settings, job.role, job.gpus)
     marker = shutdown_marker(member, str(job.role), job.index)
+    private_directory(marker.parent.name)
     marker.unlink(missing_ok=True)
     cluster = tf.train.ClusterSpec({role: list(addresses) for role, addresses in member.cluster.items()})
     server = tf.distribute.Server(
@@ -53,6 +57,8 @@ def serve(member: Member, settings: RuntimeSpec, reporter: Reporter) -> None:
     reporter.update(phase=Phase.TRAINING)
     _wait(marker, member.cluster["chief"][0])
     marker.unlink(missing_ok=True)
+    with suppress(OSError):
+        marker.parent.rmdir()
     reporter.update(phase=Phase.FINISHED)
 
 
@@ -60,10 +66,11 @@ def shutdown_marker(member: Member, role: str, index: int) -> Path:
     """Return the file whose existence shuts a server down; the same path on the chief and on the server.
 
     The path contains a hash of the gang's addresses, which are unique in pods and on one machine; the uid of the job is
-    not, because without Kubernetes each process has its own.
+    not, because without Kubernetes each process has its own. Its directory is private to the server, which makes the
+    file itself, at the request of the chief.
     """
     name = hashlib.sha256(str(sorted(member.cluster.items())).encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir(), f"tfdist-done-{name}-{replica_name(role, index)}")
+    return Path(tempfile.gettempdir(), f"tfdist-done-{name}-{replica_name(role, index)}", "done")
 
 
 def shut_down_servers(member: Member) -> None:

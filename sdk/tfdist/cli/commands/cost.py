@@ -1,6 +1,5 @@
 """`tfdist cost`: GPU and CPU hours of jobs, and what they cost."""
 
-import json
 import math
 import pathlib
 import sys
@@ -13,6 +12,7 @@ from tfdist.cli import yaml_loader
 from tfdist.cli.commands.wait import seconds
 from tfdist.cli.errors import CommandError
 from tfdist.cli.find import attach, without_kind
+from tfdist.cli.manifests import write_json_document
 from tfdist.cli.output import message, width_of, write_lines
 from tfdist.cli.usage_table import Prices, Spent, cost_table, spent, total
 from tfdist.client.client import Client
@@ -76,8 +76,7 @@ def execute(client: Client, request: Request) -> int:
         jobs = client.list(all_namespaces=request.all_namespaces)
     costs = [(job, spent(job, now)) for job in jobs if earliest is None or _end_time(job, now) >= earliest]
     if request.output == "json":
-        json.dump(document(costs, prices), sys.stdout, indent=2, ensure_ascii=False)
-        sys.stdout.write("\n")
+        write_json_document(sys.stdout, document(costs, prices))
     elif costs:
         lines = cost_table(costs, prices, width=width_of(sys.stdout), namespaces=request.all_namespaces)
         write_lines(lines)

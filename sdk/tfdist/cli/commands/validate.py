@@ -1,6 +1,5 @@
 """`tfdist validate FILE...`: reports every error in TFDistJobs and TFDistSweeps with file, line and path, offline."""
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from tfdist.cli.document_kind import DocumentKind, classify
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import DocumentError
 from tfdist.cli.findings import Finding, findings
+from tfdist.cli.manifests import write_json_document
 from tfdist.cli.output import message
 from tfdist.messages import count
 
@@ -70,7 +70,7 @@ class _Report:
 
     def finish(self) -> None:
         if self.in_json:
-            print(json.dumps(self._list, indent=2, ensure_ascii=False))
+            write_json_document(sys.stdout, self._list)
         if not self.quiet:
             message(self._summary())
 
