@@ -32,7 +32,7 @@ def test_a_process_without_a_heartbeat_says_so_and_goes_on(
 def test_a_standby_process_without_a_heartbeat_does_not_train_beside_the_running_one(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
-    with pytest.raises(StorageError, match="standby process of round 3: its heartbeat .* cannot be used"):
+    with pytest.raises(StorageError, match=r"standby process of round 3: its heartbeat .* cannot be used"):
         standby.start_barrier_from(environ | {standby.START_BARRIER_ENV: str(tmp_path / "fifo")}, 3)
 
 
