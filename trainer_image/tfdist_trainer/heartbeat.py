@@ -14,6 +14,7 @@ import mmap
 import os
 import signal
 import struct
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -90,11 +91,21 @@ _writers: list[HeartbeatWriter] = []
 
 
 def attach(environ: Mapping[str, str]) -> HeartbeatWriter | None:
-    """Return the heartbeat writer of this process, created on the first call; None without a launcher."""
+    """Return the heartbeat writer of this process, created on the first call; None without a launcher.
+
+    None, too, if the file cannot be used, which a line on standard error reports: training goes on without reports.
+    """
     path = environ.get(HEARTBEAT_ENV)
     if not _writers and path:
-        with contextlib.suppress(OSError):
+        try:
             _writers.append(HeartbeatWriter(Path(path)))
+        except (OSError, ValueError) as error:  # ValueError: the file is shorter than the launcher has made it
+            print(
+                f"tfdist: {path}: cannot be used ({error}), so this process has no heartbeat: its launcher gets no "
+                "reports and does not notice that it hangs; keep the folder of the launcher until its end",
+                file=sys.stderr,
+                flush=True,
+            )
     return _writers[0] if _writers else None
 
 

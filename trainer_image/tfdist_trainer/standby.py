@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tfdist_trainer import heartbeat, log
-from tfdist_trainer.errors import PeerLostError
+from tfdist_trainer.errors import PeerLostError, StorageError
 
 START_BARRIER_ENV: Final = "TFDIST_GATE"
 """Environment variable with the path of the FIFO; the launcher sets it for standby processes only."""
@@ -49,9 +49,17 @@ def start_barrier_from(environ: Mapping[str, str], number: int) -> StartBarrier 
     """Return the start barrier of this process; None if it is not a standby process.
 
     From then on every log line of a standby process carries `standby=<number>`, the round that it waits for.
+
+    Raises:
+        StorageError: it has no heartbeat, so it could not report that it is ready, and must not start by itself.
     """
     writer = heartbeat.attach(environ)
-    if not environ.get(START_BARRIER_ENV) or writer is None:
+    if not environ.get(START_BARRIER_ENV):
         return None
+    if writer is None:
+        raise StorageError(
+            f"standby process of round {number}: its heartbeat {environ.get(heartbeat.HEARTBEAT_ENV)} cannot be used; "
+            "keep the folder of the launcher until its end"
+        )
     log.also(standby=number)
     return StartBarrier(Path(environ[START_BARRIER_ENV]), writer)
