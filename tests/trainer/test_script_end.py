@@ -55,6 +55,9 @@ SUCCEEDED = {
     "a thread that trains longer": "threading.Thread(target=lambda: (time.sleep(0.3), train())).start()",
     "a thread that waits for ever, as a daemon": THREAD.format("time.sleep(1000)", True),
     "a pool of threads that is left": "import concurrent.futures as f; f.ThreadPoolExecutor(2).submit(train).result()",
+    "a pool of threads that trains longer": (
+        "import concurrent.futures as f; f.ThreadPoolExecutor(2).submit(lambda: (time.sleep(0.5), train()))"
+    ),
     "an exception of a handler of atexit": "import atexit; train(); atexit.register(lambda: 1 / 0)",
     "a child process": IN_CHILD.format(method="fork", end="pass"),
     "sys.exit(0) of a child process": IN_CHILD.format(method="fork", end="sys.exit(0)"),

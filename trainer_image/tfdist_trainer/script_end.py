@@ -24,6 +24,7 @@ from tfdist_trainer.python_command import Kind, PythonCommand
 COMPLETED: Final = "Completed"
 _STATUSES: Final = 256
 """The kernel keeps the lowest byte of an exit status."""
+_POLL_SECONDS: Final = 0.1
 
 MessageWriter = Callable[[str, str], None]
 """Writes a termination message of a reason and a text."""
@@ -138,14 +139,19 @@ def _search_first(folder: Path) -> None:
 
 
 def _await_threads() -> None:
-    """Wait for the threads that the script has left, as the interpreter does at its end.
-
-    Those of a `ThreadPoolExecutor` wait for tasks until the interpreter ends.
-    """
-    idle = getattr(sys.modules.get("concurrent.futures.thread"), "_threads_queues", {})
+    """Wait for the threads that the script has left, as the interpreter does at its end."""
     for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon and thread not in idle:
-            thread.join()
+        while thread is not threading.current_thread() and not thread.daemon and not _waits_in_pool(thread):
+            thread.join(_POLL_SECONDS)
+            if not thread.is_alive():
+                break
+
+
+def _waits_in_pool(thread: threading.Thread) -> bool:
+    """Return whether a thread of a `ThreadPoolExecutor` waits for a task: it does until the interpreter ends."""
+    pool = sys.modules.get("concurrent.futures.thread")
+    frame = sys._current_frames().get(thread.ident or 0)
+    return pool is not None and frame is not None and frame.f_code.co_filename == pool.__file__
 
 
 def _finish(function: Callable[[], object]) -> None:

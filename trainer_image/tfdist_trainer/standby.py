@@ -51,7 +51,7 @@ def start_barrier_from(environ: Mapping[str, str], number: int) -> StartBarrier 
     From then on every log line of a standby process carries `standby=<number>`, the round that it waits for.
 
     Raises:
-        StorageError: it has no heartbeat, so it could not say that it is ready, and must not start by itself.
+        StorageError: it has no heartbeat, so it could not report that it is ready, and must not start by itself.
     """
     writer = heartbeat.attach(environ)
     if not environ.get(START_BARRIER_ENV):
