@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""A heartbeat file that cannot be used is reported: a process without one looks like one that has nothing to say."""
-=======
 """A heartbeat file that cannot be used is reported: to its launcher, a process without one is silent."""
->>>>>>> secrets
 
 import os
 from pathlib import Path
@@ -24,11 +20,7 @@ def environ(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     return os.environ | {HEARTBEAT_ENV: str(path)}
 
 
-<<<<<<< HEAD
-def test_a_process_without_a_heartbeat_says_so_and_goes_on(
-=======
 def test_a_process_without_a_heartbeat_reports_that_and_goes_on(
->>>>>>> secrets
     environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert heartbeat.attach(environ) is None
@@ -37,22 +29,14 @@ def test_a_process_without_a_heartbeat_reports_that_and_goes_on(
     assert "its launcher gets no reports" in line
 
 
-<<<<<<< HEAD
-def test_a_standby_process_without_a_heartbeat_does_not_train_beside_the_running_one(
-=======
 def test_a_standby_process_without_a_heartbeat_does_not_start_by_itself(
->>>>>>> secrets
     environ: dict[str, str], tmp_path: Path
 ) -> None:
     with pytest.raises(StorageError, match=r"standby process of round 3: its heartbeat .* cannot be used"):
         standby.start_barrier_from(environ | {standby.START_BARRIER_ENV: str(tmp_path / "fifo")}, 3)
 
 
-<<<<<<< HEAD
-def test_a_process_without_a_launcher_says_nothing(
-=======
 def test_a_process_without_a_launcher_reports_nothing(
->>>>>>> secrets
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(heartbeat, "_writers", [])

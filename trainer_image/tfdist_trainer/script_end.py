@@ -150,7 +150,7 @@ def _await_threads() -> None:
 def _waits_in_pool(thread: threading.Thread) -> bool:
     """Return whether a thread of a `ThreadPoolExecutor` waits for a task: it does until the interpreter ends."""
     pool = sys.modules.get("concurrent.futures.thread")
-    frame = sys._current_frames().get(thread.ident or 0)
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  documented
     return pool is not None and frame is not None and frame.f_code.co_filename == pool.__file__
 
 
