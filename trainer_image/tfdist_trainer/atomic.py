@@ -5,11 +5,12 @@ import os
 from pathlib import Path
 from typing import Final
 
-from tfdist_trainer.errors import CheckpointUnwritableError, StorageError, TrainerError
+from tfdist_trainer.errors import CheckpointUnwritableError, DataMissingError, StorageError, TrainerError
 
 TEMPORARY_PREFIX: Final = ".tmp-"
 
 _UNWRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR})
+_NOT_FOR_US: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP})
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 ABSENT: Final = (FileNotFoundError, NotADirectoryError)
@@ -56,6 +57,30 @@ def read_failure(error: OSError, path: Path) -> StorageError:
     if error.errno in {errno.EACCES, errno.EPERM}:
         remedy = f"let user {os.getuid()} read it (runAsUser or fsGroup of the pod)"
     return StorageError(f"{path}: cannot be read: {_described(error)}; {remedy}")
+
+
+def input_failure(error: OSError, text: str) -> TrainerError:
+    """Return the typed error for `error`, raised while reading input data; `text` has the place and what was read.
+
+    Absent, and readable for others only, is the fault of the job; any other error leaves open whether there is data.
+    """
+    if error.errno in _NOT_FOR_US:
+        return DataMissingError(f"{text}: {error.strerror}")
+    return StorageError(f"{text}: {_described(error)}; the files may be whole: check the volume and its server")
+
+
+def reject_storage_error(error: BaseException, text: str) -> None:
+    """Raise the typed error for one of the file system, raised while decoding; one of the content has no number.
+
+    Args:
+        error: raised by a decoder, such as that of gzip, which raises an `OSError` for damage too.
+        text: the file.
+
+    Raises:
+        DataMissingError, StorageError: see `input_failure`.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        raise input_failure(error, f"{text}: cannot be read") from None
 
 
 def _described(error: OSError) -> str:

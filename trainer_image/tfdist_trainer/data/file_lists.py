@@ -5,6 +5,7 @@ It is read in the trainer, so that its length is not limited by the environment 
 
 from pathlib import Path
 
+from tfdist_trainer.atomic import input_failure
 from tfdist_trainer.data.files import Pattern
 from tfdist_trainer.data.object_cache import local
 from tfdist_trainer.errors import DataMalformedError, DataMissingError, TrainerError
@@ -23,6 +24,7 @@ def read_list(name: str, field: str) -> tuple[Pattern, ...]:
 
     Raises:
         DataMissingError: the list cannot be opened, or names no file. Other errors as of `object_cache.local`.
+        StorageError: the list cannot be read.
         DataMalformedError: it is not a text file in UTF-8.
     """
     patterns = []
@@ -43,8 +45,9 @@ def _content(name: str, field: str) -> bytes:
     except TrainerError as error:
         raise type(error)(f"{field}: cannot read the list of files: {error}") from None
     except OSError as error:
-        remedy = "check the path and that the volume is mounted"
-        raise DataMissingError(f"{field}: cannot open the list of files {name}: {error.strerror}; {remedy}") from None
+        failure = input_failure(error, f"{field}: cannot open the list of files {name}")
+        remedy = "; check the path and that the volume is mounted" if isinstance(failure, DataMissingError) else ""
+        raise type(failure)(f"{failure}{remedy}") from None
 
 
 def _in_folder_of(name: str, text: str) -> str:

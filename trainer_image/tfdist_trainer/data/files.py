@@ -5,15 +5,18 @@ pipelines compute the same assignment from the same list, so that together they 
 without communication.
 """
 
+import contextlib
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from glob import glob
+from glob import glob, has_magic
 from pathlib import Path
 from typing import Final
 
 from tfdist.programs.data import WORKER, url_problem
+from tfdist_trainer.atomic import ABSENT, input_failure
 from tfdist_trainer.data.object_cache import local, objects
 from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError, TrainerError
 from tfdist_trainer.storage.object_urls import is_url
@@ -65,8 +68,9 @@ def expand(patterns: Sequence[Pattern], worker: int | None = None) -> tuple[str,
     `{worker}` in a pattern is replaced by `worker`, or by a wildcard if that is None.
 
     Raises:
-        DataMissingError: a pattern has no match, or a file cannot be read.
-        ConfigurationError, StorageError: an object store denies access, or cannot be reached.
+        DataMissingError: a pattern has no match, or a file or folder may not be read.
+        StorageError: a file or folder cannot be read, or an object store cannot be reached.
+        ConfigurationError: an object store denies access.
         DataMalformedError: a list of files names itself.
     """
     origins: dict[str, str] = {}
@@ -151,7 +155,30 @@ def _matches(pattern: str, where: str) -> list[str]:
             return objects().matches(pattern)
         except TrainerError as error:
             raise type(error)(f"{where}: {error}") from None
-    return [name for name in glob(pattern, recursive=True) if Path(name).is_file()]  # noqa: PTH207  absolute
+    try:
+        _list_folders_of(pattern)
+        return [name for name in glob(pattern, recursive=True) if Path(name).is_file()]  # noqa: PTH207  absolute
+    except OSError as error:
+        raise input_failure(error, f"{where}: cannot list the files of {pattern!r} in {error.filename}") from None
+
+
+def _list_folders_of(pattern: str) -> None:
+    """List the folders in which a pattern searches: `glob` leaves out silently those that it cannot list.
+
+    Raises:
+        OSError: one cannot be listed.
+    """
+    for folder in _searched_by(pattern):
+        with contextlib.suppress(*ABSENT):
+            os.scandir(folder).close()
+
+
+def _searched_by(pattern: str) -> Iterator[str]:
+    head, tail = os.path.split(pattern)
+    if head != pattern and has_magic(head):
+        yield from _searched_by(head)
+    if has_magic(tail):
+        yield from glob(str(Path(head, "**/")) + "/" if tail == "**" else head or ".", recursive=True)  # noqa: PTH207
 
 
 def _check_not_list(pattern: Pattern, matches: Sequence[str]) -> None:
@@ -171,13 +198,14 @@ def still_readable(name: str) -> None:
     """Check that a file can still be read.
 
     Raises:
-        DataMissingError: it cannot be read.
+        DataMissingError: it does not exist any more, or may not be read.
+        StorageError: it cannot be read.
     """
     try:
         with Path(local(name)).open("rb"):
             return
     except OSError as error:
-        raise DataMissingError(f"{name}: cannot be opened any more: {error.strerror}") from None
+        raise input_failure(error, f"{name}: cannot be opened any more") from None
 
 
 def _check_readable(name: str, where: str) -> None:
@@ -185,4 +213,4 @@ def _check_readable(name: str, where: str) -> None:
         with Path(name).open("rb"):
             return
     except OSError as error:
-        raise DataMissingError(f"{where}: cannot open {name}: {error.strerror}") from None
+        raise input_failure(error, f"{where}: cannot open {name}") from None

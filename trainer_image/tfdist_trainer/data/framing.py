@@ -179,7 +179,7 @@ def _compressed(name: str) -> _Headers:
                 if header is None or not _skip(file, header[0] + 4):
                     problem = "the last record is cut off"
                     break
-    except (OSError, EOFError, zlib.error) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         problem = f"not readable as GZIP: {error}"
     return _cut(headers, problem)
 

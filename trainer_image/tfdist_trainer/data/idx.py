@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tfdist_trainer.atomic import input_failure
 from tfdist_trainer.data.columns import Array, BadRecords, Column, check_rows
 from tfdist_trainer.data.content import GZIP_MAGIC
 from tfdist_trainer.data.object_cache import is_file, local
@@ -63,13 +64,14 @@ def read(name: str) -> npt.NDArray[np.uint8]:
     """Return the array in the file `name`.
 
     Raises:
-        DataMissingError: the file cannot be opened.
+        DataMissingError: the file does not exist, or may not be read.
+        StorageError: it cannot be read.
         DataMalformedError: it is not an idx file of unsigned bytes, or is too short or too long.
     """
     try:
         content = Path(local(name)).read_bytes()
     except OSError as error:
-        raise DataMissingError(f"cannot open {name}: {error.strerror}") from None
+        raise input_failure(error, f"cannot open {name}") from None
     if content[:2] == GZIP_MAGIC:
         try:
             content = gzip.decompress(content)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tfdist_trainer.atomic import reject_storage_error
 from tfdist_trainer.data.columns import Array, BadRecords, Column, check_rows
 from tfdist_trainer.data.object_cache import local
 from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError
@@ -46,6 +47,7 @@ def _load(name: str, columns: Sequence[Column]) -> dict[str, Array]:
                 raise ColumnAbsentError(f"{name}: has no array {missing[0]!r}; it has {sorted(arrays.files)}")
             return {column.name: arrays[column.name] for column in columns}
     except _UNREADABLE as error:
+        reject_storage_error(error, name)
         raise DataMalformedError(f"{name}: not a readable .npz file: {error}") from None
 
 

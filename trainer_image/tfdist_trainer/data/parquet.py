@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tfdist_trainer.atomic import reject_storage_error
 from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, check_converted
 from tfdist_trainer.data.object_cache import local
 from tfdist_trainer.data.python_values import convert
@@ -42,6 +43,7 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Arr
                 for key, array in _read_group(name, file, group, columns, bad, arrow).items():
                     parts[key].append(array)
     except (arrow.ArrowException, OSError) as error:
+        reject_storage_error(error, name)
         raise DataMalformedError(f"{name}: not a readable Parquet file: {one_line(str(error))}") from None
     return {key: np.concatenate(arrays) for key, arrays in parts.items()}
 
@@ -98,6 +100,7 @@ def _read_group(
     try:
         table = file.read_row_group(group, columns=[column.name for column in columns])
     except (arrow.ArrowException, OSError) as error:
+        reject_storage_error(error, where)
         rows = file.metadata.row_group(group).num_rows
         bad.report(where, f"its {rows} rows are not readable: {one_line(str(error))}", rows)
         return {column.name: column.empty() for column in columns}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
+from tfdist_trainer.atomic import reject_storage_error
 from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, check_converted
 from tfdist_trainer.data.csvs import convert
 from tfdist_trainer.data.text_files import UNREADABLE, first_undecoded, line_ends, not_utf8, open_text
@@ -46,6 +47,7 @@ def _text(name: str, bad: BadRecords) -> str | None:
         with open_text(name, "text", "") as file:
             text = file.read(_MAX_CHARACTERS + 1)
     except UNREADABLE as error:
+        reject_storage_error(error, name)
         bad.report(name, f"is not readable: {error}")
         return None
     if problem := _problem(text):

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
+from tfdist_trainer.atomic import reject_storage_error
 from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, check_converted
 from tfdist_trainer.data.text_files import UNREADABLE, open_text
 
@@ -56,6 +57,7 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords, syntax: Syntax) 
                 else:
                     bad.report(f"{name}: line {line}", row.problem)
     except UNREADABLE as error:
+        reject_storage_error(error, name)
         # The records before the damage are read: it does not affect them.
         bad.report(f"{name}: after line {line}", f"the rest of the file is not readable: {error}")
     return _convert_rows(name, columns, lines, rows, bad, syntax)

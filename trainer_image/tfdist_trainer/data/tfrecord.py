@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tfdist_trainer.atomic import input_failure, reject_storage_error
 from tfdist_trainer.autograph import graph
 from tfdist_trainer.data import images
 from tfdist_trainer.data.columns import Array, BadRecords, Column
@@ -44,11 +45,12 @@ def complete(name: str, *, gzip: bool) -> Frames:
 
     Raises:
         DataMalformedError: the file is not TFRecord, or is truncated.
+        DataMissingError, StorageError: it cannot be read.
     """
     try:
         records = frames(name, gzip=gzip)
     except OSError as error:
-        raise DataMalformedError(f"{name}: cannot be read: {error.strerror}") from None
+        raise input_failure(error, f"{name}: cannot be read") from None
     if records.problem is not None:
         hint = "" if records.count else tfrecord_hint(name, compressed=gzip)
         raise DataMalformedError(f"{name}: {_damage_message(gzip, records.count, records.problem)}{hint}")
@@ -176,7 +178,7 @@ def _plain_parts(name: str) -> Iterator[_Part]:
     try:
         frame_runs = tuple(runs(name))
     except OSError as error:
-        raise DataMalformedError(f"{name}: cannot be read: {error.strerror}") from None
+        raise input_failure(error, f"{name}: cannot be read") from None
     with closing(RecordReader([name], [frame_runs])) as reader:
         first = 0
         for run in frame_runs:
@@ -185,6 +187,8 @@ def _plain_parts(name: str) -> Iterator[_Part]:
                 try:
                     yield _Part(reader.read_undamaged(indices).tolist())
                 except ValueError as error:
+                    if error.__cause__ is not None:
+                        reject_storage_error(error.__cause__, name)
                     raise DataMalformedError(str(error)) from None
             first += run.count
             if run.problem is not None:
