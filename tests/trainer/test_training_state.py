@@ -102,17 +102,3 @@ def test_a_checkpoint_of_another_model_is_an_error_with_the_remedy(tmp_path: Pat
 def test_a_checkpoint_of_a_program_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="is no checkpoint of a script"):
         training_state.read(stored_checkpoint(tmp_path))
-
-
-def test_all_optimizers_of_a_model_are_found_and_built_again() -> None:
-    # given a model with an optimizer of its own, as in a `train_step` with two
-    model = dense(3)
-    model.second = keras.optimizers.SGD(momentum=0.9)
-    model.second.build(model.trainable_variables[1:])
-    first, second = training_state.optimizers_of(model)
-    assert (first, second) == (model.optimizer, model.second)
-    # when
-    again = keras.optimizers.SGD(momentum=0.9)
-    training_state.build(model, again, training_state.places(model, second))
-    # then
-    assert [tuple(each.shape) for each in again.variables] == [tuple(each.shape) for each in second.variables]

@@ -15,7 +15,7 @@ import numpy as np
 
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import DataCursor
-from tfdist_trainer.keras import training_state
+from tfdist_trainer.keras import model_optimizers, training_state
 from tfdist_trainer.keras.progress import ProgressHooks
 from tfdist_trainer.keras.training_state import CallbackState, Snapshot
 from tfdist_trainer.upstream import keras_fit
@@ -70,6 +70,7 @@ class ResumableFit:
 
     def __init__(self, script: Script, number: int, model: Any, resumed: Resumed | None) -> None:
         """Begin the call with this `number`; `resumed` is the checkpoint that the script continues."""
+        model_optimizers.watch()
         self.iterator: Any = None
         """Keras' iterator of the epochs."""
         self.number = number
@@ -116,7 +117,7 @@ class ResumableFit:
         if self._resumed is None:
             return
         keras_fit.begin_at(self.model, epochs if self._is_over() else self._resumed.cursor.epoch)
-        self._build()
+        self._build(self._resumed.snapshot)
 
     def begin_epoch(self, epoch: int) -> None:
         """Restore before the first epoch."""
@@ -150,9 +151,6 @@ class ResumableFit:
         arrays: dict[str, Any] = {}
         for number, model in enumerate(self._script.models):
             arrays |= dict(training_state.variables(f"model/{number}", model, model.variables))
-        optimizers = training_state.optimizers_of(self.model)
-        for number, optimizer in enumerate(optimizers):
-            arrays |= dict(training_state.variables(f"optimizer/{number}", self.model, optimizer.variables))
         arrays |= {f"metric/{number}": state for number, state in enumerate(self._metrics)}
         callbacks = []
         for number, state in enumerate(self._states):
@@ -165,17 +163,21 @@ class ResumableFit:
             "callbacks": callbacks,
             "batchesPerEpoch": self.iterator.batches_per_epoch,
             "histories": training_state.encoded(self._script.histories[: self.number], "history", arrays),
-            "optimizers": [training_state.places(self.model, each) for each in optimizers],
+            "optimizers": model_optimizers.stored(self._script.models, arrays),
         }
         return Snapshot(arrays, values), time.monotonic() - started
 
-    def _build(self) -> None:
-        """Build what Keras would build in the first step, on one worker: metrics and optimizer."""
+    def _build(self, snapshot: Snapshot) -> None:
+        """Build what Keras would build in the first step, on one worker: metrics, and the optimizer if it was built.
+
+        A model whose `train_step` has optimizers of its own never builds the one that `compile` gives it by default.
+        """
         spec = self.iterator.element_spec
+        builds = model_optimizers.was_built(self._script.models.index(self.model), self.model, snapshot)
         if spec is not None:
-            keras_fit.build(self.model, spec)
+            keras_fit.build(self.model, spec, with_optimizer=builds)
         optimizer = getattr(self.model, "optimizer", None)
-        if optimizer is not None and not optimizer.built:  # Keras finalizes it also if no epoch is left
+        if builds and optimizer is not None and not optimizer.built:  # Keras finalizes it also if no epoch is left
             optimizer.build(self.model.trainable_variables)
 
     def _is_over(self) -> bool:
@@ -190,9 +192,10 @@ class ResumableFit:
         if self.number < resumed.fit:
             histories = training_state.decoded(resumed.snapshot.values["histories"], resumed.snapshot.arrays)
             self._history.history = histories[self.number]
+            model_optimizers.restore(number, self.model, resumed.snapshot, resumed.path, of_later_fit=True)
             return
         self._script.step = resumed.cursor.step
-        self._restore_optimizers(resumed)
+        model_optimizers.restore(number, self.model, resumed.snapshot, resumed.path)
         self._restore_callbacks(resumed)
         if not resumed.finished:
             self._batches = resumed.cursor.step_in_epoch
@@ -203,14 +206,6 @@ class ResumableFit:
 
     def _assign(self, owner: str, variables: Sequence[Any], resumed: Resumed) -> None:
         training_state.assign(owner, self.model, variables, resumed.snapshot, resumed.path)
-
-    def _restore_optimizers(self, resumed: Resumed) -> None:
-        stored = resumed.snapshot.values["optimizers"]
-        for number, (optimizer, places) in enumerate(
-            zip(training_state.optimizers_of(self.model), stored, strict=False)
-        ):
-            training_state.build(self.model, optimizer, places)
-            self._assign(f"optimizer/{number}", optimizer.variables, resumed)
 
     def _restore_metrics(self, resumed: Resumed) -> None:
         arrays = resumed.arrays("metric/")

@@ -10,13 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from tfdist_trainer.checkpoint import VARIABLES, StoredCheckpoint
 from tfdist_trainer.errors import StorageError
-from tfdist_trainer.upstream import keras_fit
 
 ARRAYS: Final = ".npz"
 VALUES: Final = ".json"
@@ -73,24 +71,14 @@ def variables(owner: str, model: Any, keras_variables: Sequence[Any]) -> Iterato
         yield f"{owner}/{number}", _copies(model, variable)[0].read_value()
 
 
-def optimizers_of(model: Any) -> list[Any]:
-    """Return the optimizer that `model` is compiled with, and others that it has as attributes, such as a GAN's."""
-    candidates = [getattr(model, "optimizer", None), *vars(model).values()]
-    optimizers = {id(each): each for each in candidates if isinstance(each, keras.optimizers.Optimizer)}
-    return list(optimizers.values())
+def fits(owner: str, targets: Sequence[Any], snapshot: Snapshot) -> bool:
+    """Return whether the variables that the snapshot has of `owner` have the shapes of `targets`."""
+    return [array.shape for array in _arrays(owner, targets, snapshot)] == [tuple(each.shape) for each in targets]
 
 
-def places(model: Any, optimizer: Any) -> list[int]:
-    """Return the places, among the variables of `model`, of those that `optimizer` updates."""
-    numbers = {id(variable): number for number, variable in enumerate(model.variables)}
-    return [numbers[id(each)] for each in keras_fit.built_variables(optimizer) if id(each) in numbers]
-
-
-def build(model: Any, optimizer: Any, indices: Sequence[int]) -> None:
-    """Build an optimizer that would be built in the first step, for the variables at these places."""
-    if not optimizer.built and indices:
-        with model.distribute_strategy.scope():
-            optimizer.build([model.variables[number] for number in indices])
+def _arrays(owner: str, targets: Sequence[Any], snapshot: Snapshot) -> list[Any]:
+    names = (f"{owner}/{number}" for number in range(len(targets) + 1))
+    return [snapshot.arrays[name] for name in names if name in snapshot.arrays]
 
 
 def assign(owner: str, model: Any, targets: Sequence[Any], snapshot: Snapshot, path: str) -> None:
@@ -99,9 +87,8 @@ def assign(owner: str, model: Any, targets: Sequence[Any], snapshot: Snapshot, p
     Raises:
         StorageError: the snapshot, in the checkpoint at this path or URL, is of other variables.
     """
-    names = (f"{owner}/{number}" for number in range(len(targets) + 1))
-    arrays = [snapshot.arrays[name] for name in names if name in snapshot.arrays]
-    if [array.shape for array in arrays] != [tuple(variable.shape) for variable in targets]:
+    arrays = _arrays(owner, targets, snapshot)
+    if not fits(owner, targets, snapshot):
         hint = "" if model.built else "; the model is not built before its first step: give it an Input, or call build"
         raise StorageError(
             f"{path}: is a checkpoint of another {owner.partition('/')[0]}, with {len(arrays)} variables instead of "
