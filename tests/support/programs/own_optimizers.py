@@ -5,12 +5,13 @@ its three calls of `fit`, checksums, and how many updates each optimizer has mad
 """
 
 import atexit
+import collections
 import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -25,6 +26,11 @@ Y = np.sin(X.sum(axis=1, keepdims=True))
 HAS_WORKERS = "TF_CONFIG" in os.environ
 RANK = json.loads(os.environ["TF_CONFIG"])["task"]["index"] if HAS_WORKERS else 0
 strategy = tf.distribute.MultiWorkerMirroredStrategy() if HAS_WORKERS else tf.distribute.get_strategy()
+
+
+class Best(NamedTuple):
+    step: int
+    loss: Any
 
 
 class Owner:
@@ -79,10 +85,31 @@ class Parts(keras.Model):  # type: ignore[misc]
 
 
 class End(keras.callbacks.Callback):  # type: ignore[misc]
-    """Sends this process a signal after a step of all calls of `fit`, such as `SIGKILL@3`."""
+    """Sends this process a signal after a step of all calls of `fit`, such as `SIGKILL@3`; has much to remember."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last: Any = collections.deque(maxlen=3)
+        self.counts: Any = collections.defaultdict(int)
+        self.by_step: dict[int, float] = {}
+        self.seen: set[int] = set()
+        self.best = Best(0, np.float32(9))
+        self.random = np.random.default_rng(2)
+        self.file = Path(os.devnull).open()  # noqa: SIM115  no checkpoint can have it
+
+    def remember(self, step: int, loss: float) -> None:
+        self.last.append(loss)
+        self.counts["odd" if step % 2 else "even"] += 1
+        self.by_step[step] = float(self.random.random())
+        self.seen.add(step)
+        self.best = min(self.best, Best(step, np.float32(loss)), key=lambda each: each.loss)
+
+    def remembered(self) -> str:
+        return repr([self.last, self.counts, self.by_step, self.seen, self.best, self.random.random()])
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002  as Keras calls it
         step = sum(int(each.iterations.numpy()) for each in (model.attribute, other.optimizer))
+        self.remember(step, logs["loss"])
         for end in sys.argv[2:]:
             name, at = end.split("@")
             mark = Path(f"ended-{end}")
@@ -108,10 +135,11 @@ with strategy.scope():
     model.compile()
     other = keras.Sequential([keras.Input([4]), keras.layers.Dense(1)])
     other.compile(keras.optimizers.Adam(0.05), "mse")
+end = End()
 histories = [
-    each.fit(X, Y, batch_size=16, epochs=2, verbose=0, callbacks=[End()]).history for each in (model, other, model)
+    each.fit(X, Y, batch_size=16, epochs=2, verbose=0, callbacks=[end]).history for each in (model, other, model)
 ]
 total = [float(sum(np.abs(weight).sum() for weight in each.get_weights())) for each in (model, other)]
 counts = [int(each.iterations.numpy()) for each in [*model.used(), other.optimizer]]
-Path(sys.argv[1]).write_text(json.dumps([histories, total, counts, bool(model.optimizer.built)]))
+Path(sys.argv[1]).write_text(json.dumps([histories, total, counts, bool(model.optimizer.built), end.remembered()]))
 atexit._run_exitfuncs()  # which a process of multiprocessing does not run

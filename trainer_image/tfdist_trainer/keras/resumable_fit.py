@@ -5,20 +5,27 @@ the last one, on the main thread, so a checkpoint has their state. Two callbacks
 one restores before they begin the first epoch, and the last one saves after they have ended an epoch.
 """
 
+import functools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import keras
 import numpy as np
 
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import DataCursor
-from tfdist_trainer.keras import model_optimizers, training_state
+from tfdist_trainer.keras import model_optimizers, stored_values, training_state
+from tfdist_trainer.keras.callback_state import CallbackState
 from tfdist_trainer.keras.progress import ProgressHooks
-from tfdist_trainer.keras.training_state import CallbackState, Snapshot
+from tfdist_trainer.keras.training_state import Snapshot
 from tfdist_trainer.upstream import keras_fit
+
+_ATTRIBUTE: Final = (
+    "after a restart it begins again: keep it as numbers, texts, arrays or containers of them, or in a file"
+)
+_OPTIMIZER: Final = "after a restart it begins again: make it an attribute of the model, or put it into a list of one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class ResumableFit:
         self._states: list[CallbackState] = []
         self._epoch = self._batches = 0
         self._metrics: Sequence[Any] = ()
-        self._stop = False
+        self._stop = self._has_saved = False
 
     def enclosing(self, callbacks: Sequence[Any]) -> list[Any]:
         """Return `callbacks` between the two of this class."""
@@ -148,6 +155,7 @@ class ResumableFit:
     def snapshot(self) -> tuple[Snapshot, float]:
         """Return the state of training, and the seconds that this took."""
         started = time.monotonic()
+        self._report_optimizers()
         arrays: dict[str, Any] = {}
         for number, model in enumerate(self._script.models):
             arrays |= dict(training_state.variables(f"model/{number}", model, model.variables))
@@ -155,6 +163,8 @@ class ResumableFit:
         callbacks = []
         for number, state in enumerate(self._states):
             values, parts = state.changed()
+            for name, kind in state.not_stored():
+                _report("callback-not-stored", f"{type(state.callback).__name__}.{name}", kind, _ATTRIBUTE)
             callbacks.append({"class": type(state.callback).__name__, "values": values})
             arrays |= {f"callback/{number}/{name}": part for name, part in parts.items()}
         values = {
@@ -162,10 +172,17 @@ class ResumableFit:
             "finished": self.finished,
             "callbacks": callbacks,
             "batchesPerEpoch": self.iterator.batches_per_epoch,
-            "histories": training_state.encoded(self._script.histories[: self.number], "history", arrays),
+            "histories": stored_values.encoded(self._script.histories[: self.number], "history", arrays),
             "optimizers": model_optimizers.stored(self._script.models, arrays),
         }
         return Snapshot(arrays, values), time.monotonic() - started
+
+    def _report_optimizers(self) -> None:
+        """Name the optimizers in the log that no checkpoint has, when the first one of this `fit` is saved."""
+        if not self._has_saved:
+            for each in model_optimizers.not_found(self._script.models):
+                _report("optimizer-not-stored", each.name, type(each).__name__, _OPTIMIZER)
+        self._has_saved = True
 
     def _build(self, snapshot: Snapshot) -> None:
         """Build what Keras would build in the first step, on one worker: metrics, and the optimizer if it was built.
@@ -190,7 +207,7 @@ class ResumableFit:
         number = self._script.models.index(self.model)
         self._assign(f"model/{number}", self.model.variables, resumed)
         if self.number < resumed.fit:
-            histories = training_state.decoded(resumed.snapshot.values["histories"], resumed.snapshot.arrays)
+            histories = stored_values.decoded(resumed.snapshot.values["histories"], resumed.snapshot.arrays)
             self._history.history = histories[self.number]
             model_optimizers.restore(number, self.model, resumed.snapshot, resumed.path, of_later_fit=True)
             return
@@ -221,6 +238,12 @@ class ResumableFit:
         for number, (state, saved) in enumerate(zip(self._states, stored, strict=False)):
             if type(state.callback).__name__ == saved["class"]:
                 state.restore(saved["values"], resumed.arrays(f"callback/{number}/"))
+
+
+@functools.cache
+def _report(event: str, name: str, kind: str, reason: str) -> None:
+    """Write an event once in this process."""
+    log.event(event, name=name, type=kind, reason=reason)
 
 
 class _First(keras.callbacks.Callback):  # type: ignore[misc]
