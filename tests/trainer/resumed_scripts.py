@@ -29,16 +29,19 @@ class Script:
         ends: the signals that the script sends to itself.
         workers: their number.
         store: folder or URL for checkpoints and exported models; by default `folder`.
+        program: the script; only the model of the default one is exported.
     """
 
-    def __init__(self, folder: Path, *ends: str, workers: int = 1, store: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, *ends: str, workers: int = 1, store: str | None = None, program: Path = PROGRAM
+    ) -> None:
         folder.mkdir()
         self.folder = folder
         self.exit_codes: list[list[int]] = []
         self.store = store or str(folder)
         self.forks: list[Fork] = []
         """Workers of the last attempt."""
-        self._ends, self._workers = ends, workers
+        self._ends, self._workers, self._program = ends, workers, program
 
     def until_done(self) -> list[Any]:
         """Start the script again until it succeeds, as its job does; return the results of each worker."""
@@ -76,14 +79,14 @@ class Script:
             job = {"name": "job", "namespace": "default", "uid": "1", "strategy": "MultiWorkerMirrored"} | place
             job["checkpoint"] = {"directory": f"{self.store}/checkpoints", "everySteps": 4}
             models = {"directory": f"{self.store}/models", "formats": exported.FORMATS, "which": ["Final", "Best"]}
-            job["export"] = models
+            job |= {"export": models} if self._program == PROGRAM else {}
             environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
             environ |= {"TFDIST_JOB": json.dumps(job), "TFDIST_REPORT_PORT": "0", "CUDA_VISIBLE_DEVICES": ""}
             environ |= {"TFDIST_TERMINATION_LOG": str(self.folder / f"{rank}.termination")}
             if self._workers > 1:
                 task = {"type": "worker", "index": rank}
                 environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
-            script = [str(PROGRAM), str(self.folder / f"{rank}.json"), *self._ends]
+            script = [str(self._program), str(self.folder / f"{rank}.json"), *self._ends]
             yield Fork(environ, self.folder / f"{attempt}-{rank}.txt", script, self.folder)
 
     def _is_over(self) -> bool:

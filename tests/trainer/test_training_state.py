@@ -1,7 +1,5 @@
-"""State of callbacks and variables in the checkpoint of a script."""
+"""Variables in the checkpoint of a script."""
 
-import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -12,52 +10,10 @@ import tensorflow as tf
 
 from tfdist_trainer.errors import StorageError
 from tfdist_trainer.keras import training_state
-from tfdist_trainer.keras.training_state import CallbackState, Snapshot
+from tfdist_trainer.keras.training_state import Snapshot
 from tfdist_trainer.stored_checkpoint import stored_checkpoint
 
 pytestmark = pytest.mark.trainer
-
-
-class Mine(keras.callbacks.Callback):  # type: ignore[misc]
-    def __init__(self, patience: int = 3) -> None:
-        super().__init__()
-        self.patience = patience
-        self.best = math.inf
-        self.seen: Any = []
-        self.file: Any = None
-
-
-def test_what_a_callback_has_changed_is_restored_and_what_it_was_given_is_not(tmp_path: Path) -> None:
-    # given
-    before = Mine()
-    state = CallbackState(before)
-    before.best = np.float64(0.5)
-    before.seen = {"steps": [1, 2.5, None, "three", True], "pair": (np.arange(3), [np.eye(2)])}
-    before.file = open  # not a state that a checkpoint can have
-    values, arrays = state.changed()
-    Snapshot({f"a/{name}": array for name, array in arrays.items()}, values).write(str(tmp_path / "variables"))
-    # when the script is run again, with another patience
-    after = Mine(patience=7)
-    read = training_state.read(stored_checkpoint(tmp_path))
-    CallbackState(after).restore(read.values, {name.removeprefix("a/"): array for name, array in read.arrays.items()})
-    # then
-    assert (after.patience, after.best, after.file) == (7, 0.5, None)
-    first, [second] = after.seen.pop("pair")
-    assert after.seen == {"steps": [1, 2.5, None, "three", True]}
-    np.testing.assert_array_equal(first, np.arange(3))
-    np.testing.assert_array_equal(second, np.eye(2))
-
-
-def test_an_unchanged_callback_has_no_state() -> None:
-    assert CallbackState(keras.callbacks.EarlyStopping()).changed() == ({}, {})
-
-
-def test_infinity_is_a_value() -> None:
-    mine = Mine()
-    state = CallbackState(mine)
-    mine.best = -math.inf
-    values, _ = state.changed()
-    assert json.loads(json.dumps(values)) == {"best": -math.inf}
 
 
 def dense(units: int, dtype: str = "float32") -> Any:
@@ -102,17 +58,3 @@ def test_a_checkpoint_of_another_model_is_an_error_with_the_remedy(tmp_path: Pat
 def test_a_checkpoint_of_a_program_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="is no checkpoint of a script"):
         training_state.read(stored_checkpoint(tmp_path))
-
-
-def test_all_optimizers_of_a_model_are_found_and_built_again() -> None:
-    # given a model with an optimizer of its own, as in a `train_step` with two
-    model = dense(3)
-    model.second = keras.optimizers.SGD(momentum=0.9)
-    model.second.build(model.trainable_variables[1:])
-    first, second = training_state.optimizers_of(model)
-    assert (first, second) == (model.optimizer, model.second)
-    # when
-    again = keras.optimizers.SGD(momentum=0.9)
-    training_state.build(model, again, training_state.places(model, second))
-    # then
-    assert [tuple(each.shape) for each in again.variables] == [tuple(each.shape) for each in second.variables]

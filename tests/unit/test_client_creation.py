@@ -1,16 +1,20 @@
 """Jobs with code whose submission loses an answer, or is killed: no job is without its code, and nothing remains."""
 
+import io
+import json
 import pathlib
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import urllib3
+import yaml
 from support.functions import train
 from support.stored_cluster import JOBS, TEAM, StoredCluster, connected
 from support.stored_jobs import at
 
 from tfdist import Client
+from tfdist.cli.main import main
 from tfdist.client.creation import CODE_OF, SUBMISSION
 from tfdist.client.errors import AlreadyExists, ClientError, NoCluster
 
@@ -69,8 +73,24 @@ class Unreliable(StoredCluster):
         return [name for name, each in owners.items() if not each or each[0]["name"] not in self.jobs]
 
 
+class Restricted(StoredCluster):
+    """Answers 403 to some requests for ConfigMaps."""
+
+    def __init__(self, *methods: str) -> None:
+        super().__init__()
+        self.methods = set(methods)
+
+    def call_api(self, method: str, url: str, *given: Any, **options: Any) -> SimpleNamespace:
+        rejected = CONFIG_MAPS in url and method in self.methods
+        text = json.dumps({"message": f"configmaps is forbidden: {method}", "reason": "Forbidden"})
+        if rejected:
+            response = urllib3.HTTPResponse(io.BytesIO(text.encode()), status=403, preload_content=False)
+            return SimpleNamespace(response=response)
+        return super().call_api(method, url, *given, **options)
+
+
 LOST = urllib3.exceptions.ProtocolError("Connection aborted")
-NO_CONNECTION = urllib3.exceptions.NewConnectionError(None, "Connection refused")  # type: ignore[arg-type]
+NO_CONNECTION = urllib3.exceptions.NewConnectionError(None, "Connection rejected")  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -194,6 +214,57 @@ def test_a_batch_goes_on_after_an_answer_that_was_lost_for_good() -> None:
     # then
     assert [handle.name for handle in batch.jobs] == list(cluster.jobs) == ["rates-0", "rates-1"]
     assert (cluster.jobs_without_code, cluster.code_without_owner) == ([], [])
+
+
+@pytest.mark.parametrize("methods", [("PATCH",), ("PATCH", "DELETE"), ("PATCH", "DELETE", "GET")])
+def test_a_user_who_may_not_change_config_maps_gets_a_job_and_a_warning(methods: tuple[str, ...]) -> None:
+    # given
+    cluster = Restricted(*methods)
+    # when
+    with (
+        connected(cluster),
+        pytest.warns(UserWarning, match=r'job "mine" is created, but configmap "mine-code-.*" .*PATCH'),
+    ):
+        submit()
+    # then
+    assert f"{JOBS}/mine" in cluster.objects
+    (code,) = (path for path in cluster.objects if path.startswith(CONFIG_MAPS))
+    assert cluster.objects[code]["metadata"]["labels"] == {CODE_OF: "mine"}
+
+
+@pytest.mark.parametrize("job_exists", [True, False])
+def test_code_that_such_a_user_has_left_does_not_keep_another_one_from_tidying(job_exists: bool) -> None:
+    # given two such jobs of long ago, whose code a submission of the same user could not give an owner either
+    cluster = Restricted("PATCH", "DELETE")
+    with connected(cluster):
+        for name in ("mine", "second"):
+            with pytest.warns(UserWarning, match="is not deleted with it"):
+                submit(name)
+    for path in [*cluster.objects]:
+        cluster.objects[path]["metadata"]["creationTimestamp"] = at(7200)
+        if path.startswith(JOBS) and not job_exists:
+            del cluster.objects[path]
+    # when
+    cluster.methods.clear()
+    pathlib.Path(".kube/config").unlink()
+    pathlib.Path(".kube").rmdir()
+    with connected(cluster):
+        submit("next")
+    # then
+    code = [each["metadata"] for path, each in cluster.objects.items() if path.startswith(CONFIG_MAPS)]
+    assert len(code) == (3 if job_exists else 1)
+    assert all(each["ownerReferences"] for each in code)
+
+
+def test_the_command_writes_such_a_warning_as_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    pathlib.Path("job.yaml").write_text(yaml.safe_dump({"apiVersion": "tfdist.dev/v1", "kind": "TFDistJob"} | JOB))
+
+    with connected(Restricted("PATCH")):
+        code = main(["submit", "job.yaml", "--code", "src"])
+
+    output = capsys.readouterr()
+    assert (code, output.out) == (0, "tfdistjob/mine created\n")
+    assert 'warning: job "mine" is created, but configmap "mine-code-' in output.err
 
 
 def test_the_python_client_warns_of_files_that_may_contain_credentials() -> None:

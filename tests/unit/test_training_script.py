@@ -88,6 +88,62 @@ def test_the_script_finds_modules_and_files_next_to_it() -> None:
         assert (variables(made)["PYTHONPATH"], made["workingDir"]) == (folder, folder)
 
 
+FOLDER: Final = "/opt/tfdist/source"
+FROM_CONFIG_MAP: Final[Json] = {"configMapKeyRef": {"name": "settings", "key": "path"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"env": [{"name": "PYTHONPATH", "value": "/opt/shared:/x"}]}, f"{FOLDER}:/opt/shared:/x"),
+        ({"env": [{"name": "PYTHONPATH", "value": ""}]}, FOLDER),
+        ({"env": [{"name": "PYTHONPATH", "value": f"{FOLDER}:/x"}]}, f"{FOLDER}:/x"),
+        ({"env": [{"name": "PYTHONPATH", "valueFrom": FROM_CONFIG_MAP}]}, f"{FOLDER}:$(TFDIST_PYTHONPATH)"),
+        ({"envFrom": [{"configMapRef": {"name": "settings"}}]}, f"{FOLDER}:$(PYTHONPATH)"),
+    ],
+    ids=["value", "empty", "with the source", "of a ConfigMap", "envFrom"],
+)
+def test_the_source_comes_before_the_python_path_of_the_job(spec: Json, expected: str) -> None:
+    for made in containers(training=IN_CONFIG_MAP, **spec):
+        assert variables(made)["PYTHONPATH"] == expected
+        others = [each["valueFrom"] for each in made["env"] if each["name"] == "TFDIST_PYTHONPATH"]
+        assert others == ([FROM_CONFIG_MAP] if "TFDIST" in expected else [])
+
+
+def test_the_source_comes_before_the_python_path_of_a_role_and_of_the_installation() -> None:
+    # given
+    own = [{"name": "LIB", "value": "/lib"}, {"name": "PYTHONPATH", "value": "$(LIB)/py"}]
+    job = validation.parse(manifest(training=IN_CONFIG_MAP, chief={}, worker={"replicas": 1, "env": own}))
+    path = {"name": "PYTHONPATH", "value": "/defaults"}
+    defaults = {"spec": {"containers": [{"name": "tensorflow", "env": [path]}]}}
+    installation = Installation("tfdist/trainer:test", pod_defaults=defaults)
+    # when
+    gang = gangs(job)[0]
+    made = [pod(job, gang, member, Attempt(0, 0), installation)["spec"]["containers"][0] for member in gang.members]
+    # then
+    assert [variables(each)["PYTHONPATH"] for each in made] == [f"{FOLDER}:/defaults", f"{FOLDER}:$(LIB)/py"]
+
+
+def test_the_python_path_comes_after_the_variables_that_it_refers_to() -> None:
+    own = [{"name": "LIB", "value": "/lib"}, {"name": "PYTHONPATH", "value": "$(LIB)/py"}]
+    names = [*variables(containers(training=IN_CONFIG_MAP, env=own)[0])]
+    assert names.index("LIB") < names.index("PYTHONPATH"), "the kubelet expands references to earlier variables"
+
+
+def test_without_a_source_the_python_path_is_that_of_the_job() -> None:
+    assert variables(containers(training=MODULE, env=[{"name": "PYTHONPATH", "value": "/x"}])[0])["PYTHONPATH"] == "/x"
+    assert "PYTHONPATH" not in variables(containers(training=MODULE)[0])
+
+
+@pytest.mark.parametrize(("env", "own"), [([], ""), ([{"name": "PYTHONPATH", "value": "/opt/shared"}], "/opt/shared:")])
+def test_in_a_local_run_the_python_path_of_the_shell_comes_last(env: list[Json], own: str) -> None:
+    git = {"git": {"repository": "https://h/a.git"}}
+    job = manifest(training=IN_CONFIG_MAP | {"source": git}, env=env)
+    made = prepared(job, environ={"PYTHONPATH": "/home/me/lib"})
+    for replica in made.replicas.values():
+        assert replica.environment["PYTHONPATH"] == f"{STATE}/source:{own}/home/me/lib"
+
+
 def test_a_program_keeps_the_working_directory_of_the_image() -> None:
     source = {"configMap": {"name": "my-code"}}
     assert "workingDir" not in containers(training={"program": "a:B", "source": source})[0]

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,10 @@ def create(
         )
         return 0
     client = connected()
-    handle = client.create(submission, dry_run=dry_run is not None)
+    with warnings.catch_warnings(record=True) as caught:
+        handle = client.create(submission, dry_run=dry_run is not None)
+    for each in caught:
+        message(f"warning: {each.message}")
     if dry_run is not None:
         print(f"{RESOURCE}/{handle.name} created (server dry run)")
         return 0

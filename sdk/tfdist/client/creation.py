@@ -6,6 +6,7 @@ error names what may remain. A process that is killed can leave code without an 
 """
 
 import contextlib
+import warnings
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
@@ -18,6 +19,8 @@ from tfdist.client.errors import (
     AlreadyExists,
     ClientError,
     Conflict,
+    Forbidden,
+    Invalid,
     NoCluster,
     NotConnected,
     NotFound,
@@ -34,6 +37,8 @@ CODE_OF: Final = "tfdist.dev/code-of"
 
 _STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 _LOST: Final = (NoCluster, Unavailable)
+_REJECTED: Final = (Conflict, Forbidden, Invalid)
+"""Answers that the same request would get again."""
 _CONTENT: Final = ("data", "binaryData")
 _UNOWNED_AGE: Final = timedelta(hours=1)
 """Younger code may be that of a submission that is under way."""
@@ -49,7 +54,8 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
 def create(api: ApiServer, submission: Submission, *, dry_run: bool = False) -> Json:
     """Create the objects, and return the stored job. If one cannot be created, or on Ctrl-C, all are deleted again.
 
-    A job that this submission has created before, by a request whose answer was lost, is returned.
+    A job that this submission has created before, by a request whose answer was lost, is returned. If the user may not
+    change ConfigMaps, the code stays without an owner, with a warning of Python: the job needs none.
 
     Raises:
         AlreadyExists: there is a job of this name, or a ConfigMap with another content.
@@ -186,6 +192,9 @@ class _Creation:
             # It was that of an earlier job of the same name, and has been deleted with it.
             self._create(path, code | {"metadata": code["metadata"] | {"ownerReferences": [_owner(job)]}})
             return
+        except _REJECTED as error:
+            warnings.warn(_remains(code, job, error), stacklevel=2)
+            return
         if _object(path, code) in self._made:
             self._made[_object(path, code)] = code | stored
 
@@ -205,10 +214,10 @@ def _tidy(api: ApiServer, job: Json) -> None:
             user = api.request("GET", f"{jobs_path(namespace)}/{quote(metadata['labels'][CODE_OF], safe='')}")
         except NotFound:
             user = {}
-        if _code_of(user) == metadata["name"]:
-            _owned(api, code, user)  # the submission was killed after its job was created
-            continue
-        with contextlib.suppress(NotFound, Conflict):
+        with contextlib.suppress(NotFound, *_REJECTED):
+            if _code_of(user) == metadata["name"]:
+                _owned(api, code, user)  # the submission was killed after its job was created, or had not the right
+                continue
             api.delete(_object(path, code), uid=metadata["uid"], version=metadata.get("resourceVersion"))
 
 
@@ -227,6 +236,17 @@ def _owned(api: ApiServer, code: Json, job: Json) -> Json:
 
 def _owner(job: Json) -> Json:
     return {key: job["metadata"][key] for key in ("name", "uid")} | {"apiVersion": API_VERSION, "kind": KIND}
+
+
+def _remains(code: Json, job: Json, error: ClientError) -> str:
+    """Return the warning that code has no owner."""
+    name, namespace = code["metadata"]["name"], code["metadata"]["namespace"]
+    return (
+        f'job "{job["metadata"]["name"]}" is created, but configmap "{name}" with its code is not deleted with it '
+        f"({error}): "
+        "the next submission of a user who may patch and delete ConfigMaps sees to it, or, after the job, "
+        f"kubectl delete -n {namespace} configmap/{name}"
+    )
 
 
 def _labelled(code: Json) -> Json:

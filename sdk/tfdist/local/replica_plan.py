@@ -63,6 +63,7 @@ class ContainerToProcess:
         self._container = main_container(pod)
         self.problems: list[FieldError] = []
         self.folders: list[Folder] = []
+        self._inherited = env_sources.inherited
         self._variables, problems = container_env(self._container, env_sources)
         self.problems += problems
         self._paths = Paths(self._mounts(self._container, sources))
@@ -85,7 +86,8 @@ class ContainerToProcess:
         return ReplicaPlan(
             name=self._name,
             command=tuple(self._translate(expand(word, self._variables)) for word in command),
-            environment={key: self._variable(key, value) for key, value in self._variables.items()},
+            environment={key: self._variable(key, value) for key, value in self._variables.items()}
+            | self._python_path(),
             directory=self.directory,
             grace_seconds=self._pod["spec"].get("terminationGracePeriodSeconds", contract.DEFAULT_GRACE_SECONDS),
             gpus=self.gpus,
@@ -132,6 +134,13 @@ class ContainerToProcess:
             # in a cluster each pod fetches the source; here one fetch serves all replicas
             return Folder(sources.state / _SOURCE, make=True)
         return sources.folder(volume, self._name)
+
+    def _python_path(self) -> dict[str, str]:
+        """Return `PYTHONPATH` of a replica with a source: that of the shell comes last, as that of an image would."""
+        if not any(mount["name"] == source.VOLUME for mount in self._container.get("volumeMounts", ())):
+            return {}
+        paths = (self._translate(self._variables[source.PYTHON_PATH_ENV]), self._inherited.get(source.PYTHON_PATH_ENV))
+        return {source.PYTHON_PATH_ENV: ":".join(filter(None, paths))}
 
     def _variable(self, name: str, value: str) -> str:
         if _PORT_VARIABLE.fullmatch(name):

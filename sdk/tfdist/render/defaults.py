@@ -75,7 +75,9 @@ def default_template(
         installation.pod_defaults,
         {"metadata": {"labels": names.inherited_labels(job)}, "spec": _scheduling_fields(job, role)},
         _network(job),
-        source.overlay(job.spec.training, installation.default_image, as_root=pod_runs_as_root(merged)),
+        source.overlay(
+            job.spec.training, installation.default_image, main_container(merged), as_root=pod_runs_as_root(merged)
+        ),
     ):
         result = merge(result, layer, "PodTemplateSpec")
     return result

@@ -24,6 +24,7 @@ from tfdist.render.pod_group import membership
 from tfdist.render.pod_placement import PodPlacement
 from tfdist.render.proxy import NO_GRPC_PROXY_ENV, no_grpc_proxy
 from tfdist.render.replica_job import replica_job
+from tfdist.render.source import with_source_first
 from tfdist.render.template import main_container, role_template
 from tfdist.tf_config import tf_config
 
@@ -139,6 +140,8 @@ def pod_template(job: TFDistJob, role: Role, installation: Installation) -> Mani
     """Return the template of a role with the defaults."""
     requested = role_template(job, role)
     template = merge(default_template(job, role, requested, installation), requested, "PodTemplateSpec")
+    if "env" in (main := main_container(template)):
+        main["env"] = [*with_source_first(job.spec.training, main["env"])]
     own = template["spec"].get("tolerations", [])
     template["spec"]["tolerations"] = [*own, *node_loss_tolerations(own)]
     return template

@@ -1,6 +1,6 @@
-"""Source code of a program or script if it is not in the image: a volume on `PYTHONPATH`."""
+"""Source code of a program or script if it is not in the image: a volume on `PYTHONPATH`, before the job's own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tfdist import contract
@@ -14,15 +14,22 @@ ARCHIVE_VOLUME: Final = "tfdist-archive"
 ARCHIVE_KEY: Final = "code.tar.gz"
 """Key of the ConfigMap of `training.source.archive`."""
 
+PYTHON_PATH_ENV: Final = "PYTHONPATH"
+_OWN_PATH_ENV: Final = "TFDIST_PYTHONPATH"
+"""The job's `PYTHONPATH` if it comes from another object, so that its value is unknown here."""
+
 _ARCHIVE_PATH: Final = "/opt/tfdist/archive"
 
 
-def overlay(training: TrainingSpec | None, fetch_image: str, *, as_root: bool = False) -> dict[str, Any]:
+def overlay(
+    training: TrainingSpec | None, fetch_image: str, requested: Mapping[str, Any], *, as_root: bool = False
+) -> dict[str, Any]:
     """Return the part of the pod template that mounts the code; empty if the code is in the image.
 
     Args:
         training: the job's `training`.
         fetch_image: image of the init container that fetches a Git repository or unpacks an archive.
+        requested: the container without this; its `PYTHONPATH` is left to `with_source_first`.
         as_root: whether the pod sets the user 0, which the kubelet rejects with `runAsNonRoot`.
     """
     code = training.source if training else None
@@ -31,9 +38,12 @@ def overlay(training: TrainingSpec | None, fetch_image: str, *, as_root: bool = 
     folder = code_directory(code)
     container: dict[str, Any] = {
         "name": contract.MAIN_CONTAINER,
-        "env": [{"name": "PYTHONPATH", "value": folder}],
         "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT_PATH, "readOnly": True}],
     }
+    if not any(variable["name"] == PYTHON_PATH_ENV for variable in requested.get("env", ())):
+        # the kubelet leaves the reference as text if `envFrom` has no such variable: a folder that does not exist
+        value = f"{folder}:$({PYTHON_PATH_ENV})" if requested.get("envFrom") else folder
+        container["env"] = [{"name": PYTHON_PATH_ENV, "value": value}]
     if training is not None and training.script is not None:
         container["workingDir"] = folder  # where the script finds the files next to it, as by `python train.py`
     spec: dict[str, Any] = {"containers": [container], "volumes": [{"name": VOLUME} | _volume(code)]}
@@ -46,6 +56,21 @@ def overlay(training: TrainingSpec | None, fetch_image: str, *, as_root: bool = 
         fetch["volumeMounts"].append({"name": ARCHIVE_VOLUME, "mountPath": _ARCHIVE_PATH, "readOnly": True})
         spec["initContainers"] = [fetch]
     return {"spec": spec}
+
+
+def with_source_first(training: TrainingSpec | None, env: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the variables of a container, the code before the other folders of its `PYTHONPATH`."""
+    code = training.source if training else None
+    for variable in env:
+        if code is None or variable["name"] != PYTHON_PATH_ENV:
+            yield variable
+            continue
+        folder, own = code_directory(code), variable.get("value") or ""
+        if "valueFrom" in variable:
+            yield {**variable, "name": _OWN_PATH_ENV}
+            own = f"$({_OWN_PATH_ENV})"
+        added = own.split(":")[0] != folder
+        yield {"name": PYTHON_PATH_ENV, "value": f"{folder}:{own}".rstrip(":") if added else own}
 
 
 def code_directory(code: SourceSpec) -> str:

@@ -5,20 +5,27 @@ the last one, on the main thread, so a checkpoint has their state. Two callbacks
 one restores before they begin the first epoch, and the last one saves after they have ended an epoch.
 """
 
+import functools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import keras
 import numpy as np
 
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import DataCursor
-from tfdist_trainer.keras import training_state
+from tfdist_trainer.keras import model_optimizers, stored_values, training_state
+from tfdist_trainer.keras.callback_state import CallbackState
 from tfdist_trainer.keras.progress import ProgressHooks
-from tfdist_trainer.keras.training_state import CallbackState, Snapshot
+from tfdist_trainer.keras.training_state import Snapshot
 from tfdist_trainer.upstream import keras_fit
+
+_ATTRIBUTE: Final = (
+    "after a restart it begins again: keep it as numbers, texts, arrays or containers of them, or in a file"
+)
+_OPTIMIZER: Final = "after a restart it begins again: make it an attribute of the model, or put it into a list of one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,7 @@ class ResumableFit:
 
     def __init__(self, script: Script, number: int, model: Any, resumed: Resumed | None) -> None:
         """Begin the call with this `number`; `resumed` is the checkpoint that the script continues."""
+        model_optimizers.watch()
         self.iterator: Any = None
         """Keras' iterator of the epochs."""
         self.number = number
@@ -81,7 +89,7 @@ class ResumableFit:
         self._states: list[CallbackState] = []
         self._epoch = self._batches = 0
         self._metrics: Sequence[Any] = ()
-        self._stop = False
+        self._stop = self._has_saved = False
 
     def enclosing(self, callbacks: Sequence[Any]) -> list[Any]:
         """Return `callbacks` between the two of this class."""
@@ -116,7 +124,7 @@ class ResumableFit:
         if self._resumed is None:
             return
         keras_fit.begin_at(self.model, epochs if self._is_over() else self._resumed.cursor.epoch)
-        self._build()
+        self._build(self._resumed.snapshot)
 
     def begin_epoch(self, epoch: int) -> None:
         """Restore before the first epoch."""
@@ -147,16 +155,16 @@ class ResumableFit:
     def snapshot(self) -> tuple[Snapshot, float]:
         """Return the state of training, and the seconds that this took."""
         started = time.monotonic()
+        self._report_optimizers()
         arrays: dict[str, Any] = {}
         for number, model in enumerate(self._script.models):
             arrays |= dict(training_state.variables(f"model/{number}", model, model.variables))
-        optimizers = training_state.optimizers_of(self.model)
-        for number, optimizer in enumerate(optimizers):
-            arrays |= dict(training_state.variables(f"optimizer/{number}", self.model, optimizer.variables))
         arrays |= {f"metric/{number}": state for number, state in enumerate(self._metrics)}
         callbacks = []
         for number, state in enumerate(self._states):
             values, parts = state.changed()
+            for name, kind in state.not_stored():
+                _report("callback-not-stored", f"{type(state.callback).__name__}.{name}", kind, _ATTRIBUTE)
             callbacks.append({"class": type(state.callback).__name__, "values": values})
             arrays |= {f"callback/{number}/{name}": part for name, part in parts.items()}
         values = {
@@ -164,18 +172,29 @@ class ResumableFit:
             "finished": self.finished,
             "callbacks": callbacks,
             "batchesPerEpoch": self.iterator.batches_per_epoch,
-            "histories": training_state.encoded(self._script.histories[: self.number], "history", arrays),
-            "optimizers": [training_state.places(self.model, each) for each in optimizers],
+            "histories": stored_values.encoded(self._script.histories[: self.number], "history", arrays),
+            "optimizers": model_optimizers.stored(self._script.models, arrays),
         }
         return Snapshot(arrays, values), time.monotonic() - started
 
-    def _build(self) -> None:
-        """Build what Keras would build in the first step, on one worker: metrics and optimizer."""
+    def _report_optimizers(self) -> None:
+        """Name the optimizers in the log that no checkpoint has, when the first one of this `fit` is saved."""
+        if not self._has_saved:
+            for each in model_optimizers.not_found(self._script.models):
+                _report("optimizer-not-stored", each.name, type(each).__name__, _OPTIMIZER)
+        self._has_saved = True
+
+    def _build(self, snapshot: Snapshot) -> None:
+        """Build what Keras would build in the first step, on one worker: metrics, and the optimizer if it was built.
+
+        A model whose `train_step` has optimizers of its own never builds the one that `compile` gives it by default.
+        """
         spec = self.iterator.element_spec
+        builds = model_optimizers.was_built(self._script.models.index(self.model), self.model, snapshot)
         if spec is not None:
-            keras_fit.build(self.model, spec)
+            keras_fit.build(self.model, spec, with_optimizer=builds)
         optimizer = getattr(self.model, "optimizer", None)
-        if optimizer is not None and not optimizer.built:  # Keras finalizes it also if no epoch is left
+        if builds and optimizer is not None and not optimizer.built:  # Keras finalizes it also if no epoch is left
             optimizer.build(self.model.trainable_variables)
 
     def _is_over(self) -> bool:
@@ -188,11 +207,12 @@ class ResumableFit:
         number = self._script.models.index(self.model)
         self._assign(f"model/{number}", self.model.variables, resumed)
         if self.number < resumed.fit:
-            histories = training_state.decoded(resumed.snapshot.values["histories"], resumed.snapshot.arrays)
+            histories = stored_values.decoded(resumed.snapshot.values["histories"], resumed.snapshot.arrays)
             self._history.history = histories[self.number]
+            model_optimizers.restore(number, self.model, resumed.snapshot, resumed.path, of_later_fit=True)
             return
         self._script.step = resumed.cursor.step
-        self._restore_optimizers(resumed)
+        model_optimizers.restore(number, self.model, resumed.snapshot, resumed.path)
         self._restore_callbacks(resumed)
         if not resumed.finished:
             self._batches = resumed.cursor.step_in_epoch
@@ -203,14 +223,6 @@ class ResumableFit:
 
     def _assign(self, owner: str, variables: Sequence[Any], resumed: Resumed) -> None:
         training_state.assign(owner, self.model, variables, resumed.snapshot, resumed.path)
-
-    def _restore_optimizers(self, resumed: Resumed) -> None:
-        stored = resumed.snapshot.values["optimizers"]
-        for number, (optimizer, places) in enumerate(
-            zip(training_state.optimizers_of(self.model), stored, strict=False)
-        ):
-            training_state.build(self.model, optimizer, places)
-            self._assign(f"optimizer/{number}", optimizer.variables, resumed)
 
     def _restore_metrics(self, resumed: Resumed) -> None:
         arrays = resumed.arrays("metric/")
@@ -226,6 +238,12 @@ class ResumableFit:
         for number, (state, saved) in enumerate(zip(self._states, stored, strict=False)):
             if type(state.callback).__name__ == saved["class"]:
                 state.restore(saved["values"], resumed.arrays(f"callback/{number}/"))
+
+
+@functools.cache
+def _report(event: str, name: str, kind: str, reason: str) -> None:
+    """Write an event once in this process."""
+    log.event(event, name=name, type=kind, reason=reason)
 
 
 class _First(keras.callbacks.Callback):  # type: ignore[misc]

@@ -7,7 +7,7 @@ keras-team/keras#20585: `fit` fails under `MultiWorkerMirroredStrategy` with sev
 import contextlib
 import functools
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import keras
@@ -174,12 +174,26 @@ def wrap(hook: Hook, wrapper: Callable[[Any], Any]) -> None:
         setattr(public, attribute, replacement)
 
 
-def build(model: Any, batch: Any) -> None:
+def build(model: Any, batch: Any, *, with_optimizer: bool = True) -> None:
     """Build `model` and all that it is compiled with, under its strategy, for batches with the shapes of `batch`."""
-    with model.distribute_strategy.scope(), contextlib.suppress(RuntimeError, ValueError):
+    unbuilt = contextlib.nullcontext() if with_optimizer else _left_unbuilt(getattr(model, "optimizer", None))
+    with model.distribute_strategy.scope(), contextlib.suppress(RuntimeError, ValueError), unbuilt:
         # A model without `call`, or whose `train_step` passes something else to it than the batch, builds its parts in
         # the first step, as without a strategy. An error in `call` is raised there again.
         model._symbolic_build(data_batch=batch)
+
+
+@contextlib.contextmanager
+def _left_unbuilt(optimizer: Any) -> Iterator[None]:
+    """Keep an optimizer from being built, which Keras does to each one that is not `built`."""
+    if optimizer is None or optimizer.built:
+        yield
+        return
+    optimizer.built = True
+    try:
+        yield
+    finally:
+        optimizer.built = False
 
 
 class LossOf:
