@@ -105,6 +105,11 @@ def clear(*fields: str) -> None:
     _script().report(**dict.fromkeys(fields))
 
 
+def report_saving() -> None:
+    """Report that the calls of `fit` of this process save the checkpoints of the job."""
+    _script().report(saves_checkpoints=True)
+
+
 def report_checkpoint(checkpoint: CheckpointReport | None) -> None:
     """Report the newest checkpoint, if there is one."""
     if checkpoint is not None and current_report().last_checkpoint != checkpoint:
