@@ -199,6 +199,8 @@ class ProgressReport(ReportModel):
     last_checkpoint: CheckpointReport | None = None
     saves_checkpoints: bool | None = None
     """Whether the trainer saves the checkpoints of the job in this process: of its own programs, or of `fit`."""
+    trains_alone: bool | None = None
+    """Whether `fit` trains a model of this worker alone, though its gang has several workers."""
     exports: Exports = Field(default_factory=list)
     step_at: Time | None = None
     gang: GangReport | None = None
@@ -228,6 +230,8 @@ class TerminationMessage(ReportModel):
     best_evaluation: EvaluationReport | None = None
     """The evaluation of the best checkpoint."""
     saves_checkpoints: bool | None = None
+    """See `ProgressReport`."""
+    trains_alone: bool | None = None
     """See `ProgressReport`."""
     exports: Exports = Field(default_factory=list)
     gang_end: GangEnd | None = None

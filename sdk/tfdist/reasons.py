@@ -196,6 +196,12 @@ class ConditionReason(Reason):
         "`Failed=True`",
         "training ended with exit code 0 and has not saved its last step, although it saves checkpoints",
     )
+    TRAINED_ALONE = (
+        "TrainedAlone",
+        "`Degraded=True`, `Degraded=False`",
+        "each worker trains a model of its own on all data, because `fit` has one that was made outside of "
+        "`strategy.scope()`; False if a later attempt trains one model",
+    )
     CHECKPOINT_UNUSED = (
         "CheckpointUnused",
         "`Degraded=True`",
@@ -251,6 +257,11 @@ class EventReason(Reason):
     )
     EVALUATION_FAILED = "EvaluationFailed", "Warning", "the evaluator failed during training, which continues"
     SUCCEEDED = "Succeeded", "Normal; Warning after a failed evaluation", "the job succeeded"
+    TRAINED_ALONE = (
+        "TrainedAlone",
+        "Warning",
+        "each worker trains a model of its own, see the condition `Degraded`. Once for each attempt",
+    )
     CHECKPOINT_UNUSED = (
         "CheckpointUnused",
         "Warning",

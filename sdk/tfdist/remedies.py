@@ -54,6 +54,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "runPolicy.startDeadlineSeconds",
     "StorageLimitExceeded": "raise resources.limits.ephemeral-storage of the role or the sizeLimit of the emptyDir, "
     "and write checkpoints and data to a volume",
+    "TrainedAlone": "create, load and compile the model in strategy.scope(), and leave TF_CONFIG as it is; or set "
+    "TFDIST_KERAS_FIT=alone in env if each worker is to train a model of its own",
     "Unschedulable": "check the resources, nodeSelector, tolerations and volumes that the scheduler's message names",
     "UserError": "correct the field, file or argument in the message and create the job again",
 }

@@ -34,6 +34,7 @@ def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd
         last_checkpoint=report.last_checkpoint,
         evaluation=report.final_evaluation or report.evaluation,
         best_evaluation=report.best_evaluation,
+        trains_alone=report.trains_alone,
         saves_checkpoints=report.saves_checkpoints,
         exports=report.exports,
         gang_end=gang_end,

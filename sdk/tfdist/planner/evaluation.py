@@ -15,6 +15,7 @@ from tfdist.planner.gang import plan_gang
 from tfdist.planner.missing_results import missing_best_model, missing_of_training, report_unused_checkpoint
 from tfdist.planner.plan import Event, Plan
 from tfdist.planner.success_policy import training_succeeded_condition, training_text
+from tfdist.planner.trained_alone import report_training_alone
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition
@@ -47,6 +48,7 @@ def evaluate_after_training(
     builder.track_gang(training)
     if missing := missing_of_training(context, training):
         return builder.fail(missing)
+    report_training_alone(context, builder, training)
     report_unused_checkpoint(context, builder, training)
     builder.set_conditions(*training_succeeded_condition(context, builder.progress()))
     _release(context, builder, training)
