@@ -197,6 +197,10 @@ class ProgressReport(ReportModel):
     final_evaluation: EvaluationReport | None = None
     """The evaluation of the last checkpoint of a finished training."""
     last_checkpoint: CheckpointReport | None = None
+    saves_checkpoints: bool | None = None
+    """Whether the trainer saves the checkpoints of the job in this process: of its own programs, or of `fit`."""
+    trains_alone: bool | None = None
+    """Whether `fit` trains a model of this worker alone, though its gang has several workers."""
     exports: Exports = Field(default_factory=list)
     step_at: Time | None = None
     gang: GangReport | None = None
@@ -225,6 +229,10 @@ class TerminationMessage(ReportModel):
     """The result of an evaluation gang, or the last one of the evaluator."""
     best_evaluation: EvaluationReport | None = None
     """The evaluation of the best checkpoint."""
+    saves_checkpoints: bool | None = None
+    """See `ProgressReport`."""
+    trains_alone: bool | None = None
+    """See `ProgressReport`."""
     exports: Exports = Field(default_factory=list)
     gang_end: GangEnd | None = None
     """Set by a launcher that gave up: the leader's report of the last round ends with its pod."""

@@ -191,6 +191,29 @@ class ConditionReason(Reason):
         "`Failed=True`",
         "the job was active for longer than `activeDeadlineSeconds`",
     )
+    EXPORT_MISSING = (
+        "ExportMissing",
+        "`Failed=True`",
+        "training ended with exit code 0 and has not exported a model that `training.export` requests; the message has "
+        "the probable cause",
+    )
+    CHECKPOINT_MISSING = (
+        "CheckpointMissing",
+        "`Failed=True`",
+        "training ended with exit code 0 and has not saved its last step, although it saves checkpoints",
+    )
+    TRAINED_ALONE = (
+        "TrainedAlone",
+        "`Degraded=True`, `Degraded=False`",
+        "each worker trains a model of its own on all data, because `fit` has one that was made outside of "
+        "`strategy.scope()`; False if a later attempt trains one model",
+    )
+    CHECKPOINT_UNUSED = (
+        "CheckpointUnused",
+        "`Degraded=True`",
+        "the program of a job with `checkpoint` has reported no checkpoint: the field had no effect, unless the "
+        "program saves by itself",
+    )
     SUCCEEDED = "Succeeded", "`Succeeded=True`", "the job did all its work"
     JOB_FINISHED = "JobFinished", "`False` of `PodsReady`, `Restarting`, `Stalled`, `Suspended`", "the job has finished"
 
@@ -240,6 +263,16 @@ class EventReason(Reason):
     )
     EVALUATION_FAILED = "EvaluationFailed", "Warning", "the evaluator failed during training, which continues"
     SUCCEEDED = "Succeeded", "Normal; Warning after a failed evaluation", "the job succeeded"
+    TRAINED_ALONE = (
+        "TrainedAlone",
+        "Warning",
+        "each worker trains a model of its own, see the condition `Degraded`. Once for each attempt",
+    )
+    CHECKPOINT_UNUSED = (
+        "CheckpointUnused",
+        "Warning",
+        "`checkpoint` had no effect on a training that has ended, see the condition `Degraded`",
+    )
     CHANGE_NOT_APPLIED = (
         "ChangeNotApplied",
         "Warning",

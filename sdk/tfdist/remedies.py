@@ -14,6 +14,10 @@ REMEDIES: Final[Mapping[str, str]] = {
     "the count, or raise runPolicy.backoffLimit",
     "CheckpointDirectoryInUse": "wait for the end of the job in the message, or choose another checkpoint.directory; "
     "{name} in it is replaced by the name of the job",
+    "CheckpointMissing": "train in the process that the job starts, and let it end by returning or by sys.exit, not by "
+    "os._exit; docs/keras.md has what saves checkpoints",
+    "CheckpointUnused": "none if the script saves and restores by itself; otherwise train by fit of Keras 3, and "
+    "install tfdist-trainer in an image of your own",
     "ConfigError": "create the ConfigMap, Secret or key in the message, or correct its name in the job",
     "Crash": "a signal ended the process (139 is a segmentation fault, 137 SIGKILL, 134 an assertion): read the log of "
     "the pod",
@@ -25,6 +29,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "fails with its evaluation",
     "ExportDirectoryInUse": "wait for the end of the job in the message, or choose another training.export.directory; "
     "{name} in it is replaced by the name of the job",
+    "ExportMissing": "read the message: train by fit of Keras 3 in the process that the job starts, let it end by "
+    "returning, and validate for a best model; or remove training.export",
     "FailedCreate": "free the quota, or change what the policy or webhook in the message rejects",
     "FailurePolicy": "none: a rule of the job's failurePolicy fails it for this error",
     "GangSchedulerMissing": "install the gang scheduler or the queue system in the message, or change "
@@ -50,6 +56,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "runPolicy.startDeadlineSeconds",
     "StorageLimitExceeded": "raise resources.limits.ephemeral-storage of the role or the sizeLimit of the emptyDir, "
     "and write checkpoints and data to a volume",
+    "TrainedAlone": "create, load and compile the model in strategy.scope(), and leave TF_CONFIG as it is; or set "
+    "TFDIST_KERAS_FIT=alone in env if each worker is to train a model of its own",
     "Unschedulable": "check the resources, nodeSelector, tolerations and volumes that the scheduler's message names",
     "UserError": "correct the field, file or argument in the message and create the job again",
 }

@@ -261,7 +261,12 @@ class Cluster:
         else:
             self.checkpoint += code == 42
             saved = {"step": self.checkpoint, "path": "/c", "time": rfc3339(self.now)}
-            fields = {0: {"evaluation": RESULT}, 42: {"last_checkpoint": saved}}.get(code, {})
+            trained: dict[str, Any] = {
+                "evaluation": RESULT,
+                "lastCheckpoint": saved,
+                "exports": [{"which": "Final", "step": 1}],
+            }
+            fields = {0: trained, 42: {"last_checkpoint": saved}}.get(code, {})
             ended = replace(
                 ended, exit_code=code, message=termination_message(**fields, message=f"ended at {self.now}")
             )

@@ -45,6 +45,10 @@ JOBS: dict[str, dict[str, Any]] = {
         "training": {"script": "/code/search.py"},
         "successPolicy": "AllWorkers",
     },
+    "a script that leaves a model": {
+        "training": {"script": "/code/train.py", "export": {}},
+        "checkpoint": CHECKPOINT,
+    },
     "evaluation alone": {"task": "Evaluate", "checkpoint": CHECKPOINT},
     "workers under launchers": {"successPolicy": "AllWorkers"},
     "workers in a queue of Volcano": {"scheduling": {"queue": "team-a"}, "checkpoint": CHECKPOINT, **_CONTINUOUS},

@@ -70,6 +70,16 @@ def read_member(environ: Mapping[str, str]) -> Member:
     return replace(member, round=int(text))
 
 
+def read_replica(environ: Mapping[str, str]) -> tuple[ReplicaJob, int]:
+    """Return the settings of this replica and its number of in-place restarts, whatever `TF_CONFIG` contains.
+
+    Raises:
+        UsageError: `TFDIST_JOB` is absent or is no valid `ReplicaJob`.
+    """
+    text = environ.get(ROUND_ENV, "")
+    return _read_job(environ.get(JOB_ENV)), int(text) if text.isdecimal() else 0
+
+
 def _read_place(environ: Mapping[str, str]) -> Member:
     job = _read_job(environ.get(JOB_ENV))
     if job.role is Role.EVALUATOR:

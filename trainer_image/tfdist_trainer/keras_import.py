@@ -18,15 +18,16 @@ from typing import Any, Final
 
 from tfdist_trainer import run_script
 
-OFF_ENV: Final = "TFDIST_KERAS_FIT"
-"""Environment variable that leaves `fit` to Keras if it is `off`."""
+FIT_ENV: Final = "TFDIST_KERAS_FIT"
+"""Environment variable that leaves `fit` to Keras if it is `off`, and lets each worker train alone if it is `alone`."""
+ALONE: Final = "alone"
 
 _WORKERS: Final = ("chief", "worker")
 
 
 def install() -> None:
     """Start this interpreter again if it runs a script, and make its first import of `keras` prepare `fit`."""
-    if os.environ.get(OFF_ENV, "").lower() != "off":
+    if os.environ.get(FIT_ENV, "").lower() != "off":
         run_script.restart()
     if not any(isinstance(finder, _KerasFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _KerasFinder())
@@ -40,7 +41,7 @@ def runs_script(environ: Mapping[str, str]) -> bool:
     from tfdist.contract import JOB_ENV  # noqa: PLC0415  pydantic
     from tfdist_trainer.runtime import LEGACY_KERAS_ENV  # noqa: PLC0415
 
-    if environ.get(OFF_ENV, "").lower() == "off" or environ.get(LEGACY_KERAS_ENV, "").lower() in {"1", "true"}:
+    if environ.get(FIT_ENV, "").lower() == "off" or environ.get(LEGACY_KERAS_ENV, "").lower() in {"1", "true"}:
         return False
     return not _object(environ.get(JOB_ENV, "")).get("training")
 
@@ -107,9 +108,11 @@ def prepare() -> None:
 
     if keras.config.backend() != "tensorflow":
         return
-    from tfdist_trainer.keras import enable, reporting, script_training  # noqa: PLC0415
+    from tfdist_trainer.keras import enable, reporting, script_training, trained_alone  # noqa: PLC0415
 
     if has_several_workers(os.environ):
         enable()
     script_training.install()  # inside of the reports: a checkpoint is saved after the evaluation is reported
     reporting.install()
+    if os.environ.get(FIT_ENV, "").lower() != ALONE:  # outside of all: it may end the process before it claims anything
+        trained_alone.install(f"{FIT_ENV}={ALONE}")

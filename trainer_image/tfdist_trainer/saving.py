@@ -56,6 +56,7 @@ class Saver:
         if self._gang.member.is_chief:
             writer = writer_of(job, self._gang.member.round)
             self._writer = CheckpointWriter(settings.directory, keep=settings.keep, writer=writer)
+        self._reporter.update(saves_checkpoints=True)
         initial = initial_checkpoint(self._gang, settings, job.uid, self._writer)
         if initial is None:
             if required:

@@ -42,10 +42,10 @@ class Script:
             return
         try:
             if JOB_ENV in os.environ:
-                member = environment.read_member(os.environ)
-                self.reporter.replace(first_report(member.job, member.round))
-                policy = best_policy(member.job.evaluation)
-                self.evaluations = ScriptEvaluations(policy, member.job.uid, self.reporter.update)
+                job, round_number = environment.read_replica(os.environ)
+                self.reporter.replace(first_report(job, round_number))
+                policy = best_policy(job.evaluation)
+                self.evaluations = ScriptEvaluations(policy, job.uid, self.reporter.update)
             self.reporter.attach(heartbeat.attach(os.environ))
             port = environment.read_report_port(os.environ)
             if port:
@@ -103,6 +103,16 @@ def report(
 def clear(*fields: str) -> None:
     """Remove fields from the report: those of an earlier training of this script do not hold for the next one."""
     _script().report(**dict.fromkeys(fields))
+
+
+def report_saving() -> None:
+    """Report that the calls of `fit` of this process save the checkpoints of the job."""
+    _script().report(saves_checkpoints=True)
+
+
+def report_training_alone() -> None:
+    """Report that `fit` trains a model of this worker alone, though the gang has several."""
+    _script().report(trains_alone=True)
 
 
 def report_checkpoint(checkpoint: CheckpointReport | None) -> None:

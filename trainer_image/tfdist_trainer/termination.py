@@ -34,13 +34,15 @@ def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd
         last_checkpoint=report.last_checkpoint,
         evaluation=report.final_evaluation or report.evaluation,
         best_evaluation=report.best_evaluation,
+        trains_alone=report.trains_alone,
+        saves_checkpoints=report.saves_checkpoints,
         exports=report.exports,
         gang_end=gang_end,
     )
     if _fits(full):
         return full.to_json()
-    # Too many metrics: the cause and the last evaluation are more important.
-    for field, empty in (("metrics", {}), ("best_evaluation", None)):
+    # Too many metrics: the cause, the checkpoint and the exports are more important, then the last evaluation.
+    for field, empty in (("metrics", {}), ("best_evaluation", None), ("evaluation", None)):
         if not _fits(_cut(full, 0)):
             full = full.model_copy(update={field: empty})
             if _fits(full):

@@ -41,6 +41,7 @@ class ConditionType(StrEnum):
     SUSPENDED = "Suspended"
     STALLED = "Stalled"
     EVALUATED = "Evaluated"
+    DEGRADED = "Degraded"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
 

@@ -204,7 +204,7 @@ class EvaluationSpec(ApiModel):
     evaluator and to no deadline for the evaluation after training, whose duration depends on the data."""
     on_failure: Literal["Warn", "FailJob"] = "Warn"
     """What a failed or late evaluation does. `Warn`: it sets the condition `Evaluated` to False; `FailJob`: it fails
-    the job."""
+    the job, as `Warn` does if the evaluator was to export the best model (`training.export`)."""
 
 
 class TensorBoardSpec(ApiModel):

@@ -102,6 +102,7 @@ def _reasons(status: TFDistJobStatus) -> Iterator[str]:
         (ConditionType.STALLED, "True"),
         (ConditionType.PODS_READY, "False"),
         (ConditionType.EVALUATED, "False"),
+        (ConditionType.DEGRADED, "True"),
     ):
         condition = find_condition(status, kind)
         if condition is not None and condition.status == status_value:

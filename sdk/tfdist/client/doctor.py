@@ -37,6 +37,7 @@ _FINDINGS: Final = {
     ConditionType.INVALID: "True",
     ConditionType.RESTARTING: "True",
     ConditionType.STALLED: "True",
+    ConditionType.DEGRADED: "True",
     ConditionType.FAILED: "True",
 }
 """Status of a condition that is a finding."""

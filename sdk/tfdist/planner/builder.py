@@ -10,6 +10,7 @@ from tfdist.api.gang_system import Availability
 from tfdist.api.status import (
     ConditionType,
     EvaluationStatus,
+    ExportStatus,
     Progress,
     ReplicaFailure,
     TensorBoardStatus,
@@ -243,7 +244,7 @@ class PlanBuilder:
         self._fields["gangs"] = gangs = self._gangs()
         self._fields["specifications"] = (not self._ended and retained_specifications(view, gangs)) or None
         self._fields["evaluation"] = _if_set(self.evaluation())
-        self._fields["export"] = _if_set(reported.exports(context, self._states))
+        self._fields["export"] = _if_set(self.exports())
         counts = view.status.replicas or {}
         self._fields["replicas"] = replica_counts(context.gangs.values(), self._states.values(), counts)
         self._fields["scheduling"] = scheduling_status(context, self._states)
@@ -267,6 +268,10 @@ class PlanBuilder:
     def evaluation(self) -> EvaluationStatus:
         """Return `status.evaluation`, see `reported.evaluation`."""
         return reported.evaluation(self._context.view, self._states)
+
+    def exports(self) -> ExportStatus:
+        """Return `status.export`, see `reported.exports`."""
+        return reported.exports(self._context, self._states)
 
     def _gangs(self) -> dict[str, GangStatus]:
         stored = self._context.view.status.gangs or {}

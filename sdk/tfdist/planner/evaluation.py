@@ -12,8 +12,10 @@ from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure
 from tfdist.planner.gang import plan_gang
+from tfdist.planner.missing_results import missing_best_model, missing_of_training, report_unused_checkpoint
 from tfdist.planner.plan import Event, Plan
 from tfdist.planner.success_policy import training_succeeded_condition, training_text
+from tfdist.planner.trained_alone import report_training_alone
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition
@@ -44,6 +46,10 @@ def evaluate_after_training(
 ) -> Plan:
     """Plan a job whose training succeeded: evaluate the final checkpoint, then finish the job."""
     builder.track_gang(training)
+    if missing := missing_of_training(context, training):
+        return builder.fail(missing)
+    report_training_alone(context, builder, training)
+    report_unused_checkpoint(context, builder, training)
     builder.set_conditions(*training_succeeded_condition(context, builder.progress()))
     _release(context, builder, training)
     evaluator, evaluation = map(context.states.get, (GangName.EVALUATOR, GangName.EVALUATION))
@@ -102,6 +108,8 @@ def succeed(
     expected = state is not None and (state.gang.name is GangName.EVALUATION or context.spec.evaluation is not None)
     if result or expected:
         builder.set_conditions(Condition(ConditionType.EVALUATED, True, reason, outcome))
+    if missing := missing_best_model(context, builder.exports(), ended):
+        return builder.fail(missing)
     text = "; ".join(part for part in (text, outcome) if part)
     builder.set_conditions(Condition(ConditionType.SUCCEEDED, True, ConditionReason.SUCCEEDED, text))
     builder.record_event(Event(EventReason.SUCCEEDED, text))
@@ -115,14 +123,16 @@ def _failure_during_training(context: PlanContext) -> Failure | None:
 
 
 def _finish_failed(context: PlanContext, builder: PlanBuilder, failure: Failure) -> Plan:
-    """Finish a job whose evaluation failed; `evaluation.onFailure` decides between success and failure."""
+    """Finish a job whose evaluation failed; `evaluation.onFailure` decides, unless a model is missing now."""
     evaluation = context.spec.evaluation or _DEFAULT
     text = f"evaluation failed: {failure.message}"
     outcome = ConditionType.FAILED if evaluation.on_failure == "FailJob" else ConditionType.SUCCEEDED
-    builder.set_conditions(
-        Condition(ConditionType.EVALUATED, False, failure.reason, failure.message),
-        Condition(outcome, True, ConditionReason.EVALUATION_FAILED, text),
-    )
+    builder.set_conditions(Condition(ConditionType.EVALUATED, False, failure.reason, failure.message))
+    if outcome is ConditionType.SUCCEEDED and (
+        missing := missing_best_model(context, builder.exports(), f"has failed ({failure.message})")
+    ):
+        return builder.fail(missing)
+    builder.set_conditions(Condition(outcome, True, ConditionReason.EVALUATION_FAILED, text))
     reason = EventReason.FAILED if outcome is ConditionType.FAILED else EventReason.SUCCEEDED
     builder.record_event(Event(reason, text, warning=True))
     return builder.complete()

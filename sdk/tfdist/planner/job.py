@@ -22,6 +22,7 @@ from tfdist.planner.revision import SpecRevision
 from tfdist.planner.slow_replica import slow_replica_event
 from tfdist.planner.success_policy import is_job_complete, meets_success_policy
 from tfdist.planner.suspend import resume_conditions, suspend_job, with_next_attempts
+from tfdist.planner.trained_alone import report_training_alone
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName
 from tfdist.render.installation import Installation
@@ -100,6 +101,7 @@ def _train(context: PlanContext, builder: PlanBuilder, training: GangState, dead
     slow = slow_replica_event(context, decision.state) if _runs(decision) else None
     if slow is not None:
         builder.record_event(slow)
+    report_training_alone(context, builder, decision.state)
     evaluator = context.states.get(GangName.EVALUATOR)
     if evaluator is not None and has_released(decision):
         builder.track_gang(release_with(evaluator, decision.state))

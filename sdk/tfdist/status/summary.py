@@ -68,6 +68,7 @@ _HEADLINES: Final[tuple[tuple[ConditionType, Callable[[JobCondition], bool]], ..
     (ConditionType.STALLED, _is_true),
     (ConditionType.RESTARTING, _is_true),
     (ConditionType.EVALUATED, lambda c: not _is_true(c) and c.reason != ConditionReason.RESUMED),
+    (ConditionType.DEGRADED, _is_true),
     (ConditionType.RUNNING, lambda c: _is_true(c) or c.reason == ConditionReason.TRAINING_SUCCEEDED),
     (ConditionType.PODS_READY, lambda _: True),
 )

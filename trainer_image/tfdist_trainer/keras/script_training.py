@@ -157,6 +157,7 @@ class ScriptTraining:
         self._has_begun = True
         gang = ReplicaGroup(self._member, model.distribute_strategy)
         self._wait_for_all = gang.wait_for_all
+        script.report_saving()
         restored = self._checkpoints.restore(gang)
         if restored is not None:
             record, path, snapshot = restored

@@ -1,0 +1,150 @@
+"""What training was asked for, by `training.export` and `checkpoint`, and has not left when it ended with exit code 0.
+
+Only a program knows whether it has exported and saved, and it reports that in its termination message. A pod whose end
+is not known, and a message that was cut, decide nothing: training counts as done.
+"""
+
+from tfdist.api.export import ExportedModel
+from tfdist.api.status import ConditionType, ExportStatus
+from tfdist.contract import ExitCode, Task
+from tfdist.contract_reports import ProgressReport, TerminationMessage
+from tfdist.observed.gang_state import GangState
+from tfdist.observed.pod import PodSummary
+from tfdist.planner import reported
+from tfdist.planner.builder import PlanBuilder
+from tfdist.planner.context import PlanContext
+from tfdist.planner.decision import Failure
+from tfdist.planner.plan import Event
+from tfdist.reasons import ConditionReason, EventReason
+from tfdist.render.gang import GangName
+from tfdist.status.conditions import Condition
+from tfdist.status.phase import training_succeeded
+from tfdist.termination import termination_message
+
+_NO_REPORT = (
+    "the script has ended by os._exit or in a process that was killed, or its image has no tfdist-trainer, or a Keras "
+    "that tfdist-trainer does not support"
+)
+_NO_FIT = "no fit of Keras 3 has ended in the process of the script"
+_SCRIPT_REMEDY = (
+    "train by fit of Keras 3 in the process that the job starts, let that end by returning or by sys.exit, and install "
+    "tfdist-trainer in an image of your own"
+)
+_PROGRAM_REMEDY = "run the trainer of this version (python -m tfdist_trainer) in the image and the command"
+
+
+def missing_of_training(context: PlanContext, training: GangState) -> Failure | None:
+    """Return why a training that succeeded has not left what it was asked for; None if it has, or if that is unknown.
+
+    Args:
+        context: of the job.
+        training: the gang that trained.
+    """
+    leader = training.leader
+    if leader is None or not _is_known(leader):
+        return None
+    return _missing_export(context, leader) or _missing_checkpoint(context, training, leader)
+
+
+def missing_best_model(context: PlanContext, exports: ExportStatus, end: str) -> Failure | None:
+    """Return that a program's evaluator has not exported the best model; None if it has, or need not, or is unknown.
+
+    Args:
+        context: of the job.
+        exports: `status.export`.
+        end: how the evaluator has ended, for the message.
+    """
+    evaluator = context.states.get(GangName.EVALUATOR)
+    if evaluator is None or not context.spec.runs_program or ExportedModel.BEST not in _requested(context):
+        return None
+    leader = evaluator.leader
+    if exports.best or (evaluator.leader_succeeded and (leader is None or not _is_known(leader))):
+        return None
+    text = (
+        f"the best model of training.export is missing: {evaluator.gang.leader.name} {end}, and it exports the model "
+        "after it has evaluated the last checkpoint; raise evaluation.deadlineSeconds, or correct the cause of its end"
+    )
+    return Failure(ConditionReason.EXPORT_MISSING, text)
+
+
+def report_unused_checkpoint(context: PlanContext, builder: PlanBuilder, training: GangState) -> None:
+    """Set the condition and record the event of a training in which `checkpoint` had no effect, once at its end."""
+    leader = training.leader
+    if leader is None or training_succeeded(context.view.status) or not _is_known(leader):
+        return
+    if context.spec.checkpoint is None or context.runs_trainer(leader.role) or builder.progress().last_checkpoint:
+        return
+    text = (
+        f"checkpoint had no effect: {leader.replica} (pod {leader.name}) has reported none, because {_why(leader)}; "
+        "ignore this if the script saves and restores by itself"
+    )
+    builder.set_conditions(Condition(ConditionType.DEGRADED, True, ConditionReason.CHECKPOINT_UNUSED, text))
+    identity = str(training.attempt)
+    builder.record_event(Event(EventReason.CHECKPOINT_UNUSED, text, warning=True, identity=identity))
+
+
+def _is_known(pod: PodSummary) -> bool:
+    """Return whether a pod has ended with 0, and its termination message is whole: an ignored failure reports none."""
+    is_cut = pod.message.lstrip().startswith("{") and termination_message(pod.message) is None
+    return pod.ended and pod.exit_code == ExitCode.DONE and not is_cut
+
+
+def _requested(context: PlanContext) -> list[ExportedModel]:
+    training = context.spec.training
+    return list(training.export.which) if training and training.export and context.spec.task is Task.TRAIN else []
+
+
+def _missing_export(context: PlanContext, leader: PodSummary) -> Failure | None:
+    exports = reported.exports(context, context.states)
+    in_training = [m for m in _requested(context) if m is ExportedModel.FINAL or not context.spec.runs_program]
+    missing = [model for model in in_training if getattr(exports, model.lower()) is None]
+    if not missing:
+        return None
+    models = " and ".join(f"the {model.lower()} model" for model in missing)
+    text = f"{leader.replica} (pod {leader.name}) has ended with exit code 0, but has not exported {models}"
+    return Failure(ConditionReason.EXPORT_MISSING, f"{text}: {_explanation(context, leader, missing)}")
+
+
+def _explanation(context: PlanContext, leader: PodSummary, missing: list[ExportedModel]) -> str:
+    """Return the probable cause and the remedy."""
+    if context.spec.runs_program:
+        return f"another program than the trainer has run; {_PROGRAM_REMEDY}, or remove training.export"
+    message = termination_message(leader.message)
+    if message is not None and message.exports and missing == [ExportedModel.BEST]:
+        return (
+            "no validation of fit was saved as the best one; pass validation_data to fit, or remove Best from "
+            "training.export.which"
+        )
+    return f"{_why(leader)}; {_SCRIPT_REMEDY}, or remove training.export"
+
+
+def _why(leader: PodSummary) -> str:
+    return _NO_FIT if termination_message(leader.message) is not None else _NO_REPORT
+
+
+def _missing_checkpoint(context: PlanContext, training: GangState, leader: PodSummary) -> Failure | None:
+    """Return that a trainer which saves checkpoints has not saved the end of training.
+
+    Without a termination message it did not come to its end, at which it saves the last step.
+    """
+    message, report = termination_message(leader.message), context.view.runtime.report
+    content = report.content if report is not None and report.content.attempt == leader.attempt else None
+    if context.spec.checkpoint is None or not (_saves(message) or _saves(content)):
+        return None
+    progress = reported.progress(context.view, training)
+    last = progress.last_checkpoint
+    if last is not None and (message is not None or (progress.step or 0) <= last.step):
+        return None
+    saved = f"the last one is of step {last.step}, and training had reached step {progress.step}" if last else "none"
+    text = (
+        f"{leader.replica} (pod {leader.name}) has ended with exit code 0, but has not saved the end of its training "
+        f"in checkpoint.directory ({saved}): {_NO_FIT if message else _ENDED_EARLY}; {_SCRIPT_REMEDY}"
+    )
+    return Failure(ConditionReason.CHECKPOINT_MISSING, text)
+
+
+_ENDED_EARLY = "it has ended by os._exit, or has trained in a process that was killed"
+
+
+def _saves(report: ProgressReport | TerminationMessage | None) -> bool:
+    return report is not None and bool(report.saves_checkpoints)

@@ -1,0 +1,86 @@
+"""Reports a `fit` that each of several workers runs alone, because its model is not one of the strategy of all.
+
+Each worker trains a model of its own then, on all data: the job takes as long as with one worker, and costs as much as
+with all. A job that asks for one training, by `checkpoint` or `training.export`, ends.
+"""
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from tfdist.contract import ReplicaJob, Task
+from tfdist_trainer import environment, log, script, script_end
+from tfdist_trainer.errors import ConfigurationError, TrainerError
+from tfdist_trainer.upstream import keras_fit
+from tfdist_trainer.upstream.strategy_worker import worker_of
+
+_SYNCHRONOUS: Final = "MultiWorkerMirrored"
+
+
+@functools.cache
+def install(allowed_by: str) -> None:
+    """Replace `fit`, once in each process of a synchronous gang of several workers.
+
+    Args:
+        allowed_by: what lets each worker train alone, for the message: a variable and its value.
+    """
+    try:
+        job, _ = environment.read_replica(os.environ)
+    except TrainerError:  # `script` logs it
+        return
+    if trains_together(job) and keras_fit.is_tested():
+        keras_fit.wrap(keras_fit.FIT, TrainedAlone(job, allowed_by).wrap_fit)
+
+
+def trains_together(job: ReplicaJob) -> bool:
+    """Return whether a replica is one of several workers that train one model, by the specification of its job.
+
+    Not by `TF_CONFIG`, which a script can remove or replace.
+    """
+    is_member = job.task is Task.TRAIN and job.role in environment.GANG_ROLES
+    return is_member and job.strategy == _SYNCHRONOUS and _workers(job) > 1
+
+
+def _workers(job: ReplicaJob) -> int:
+    return sum(job.replicas.get(role, 0) for role in environment.GANG_ROLES)
+
+
+class TrainedAlone:
+    """The calls of `fit` of this process, of which the first one without the strategy is reported."""
+
+    def __init__(self, job: ReplicaJob, allowed_by: str) -> None:
+        self._job, self._allowed_by = job, allowed_by
+        self._is_reported = False
+        self._running = 0
+        """Number of calls of `fit` of all workers that run: one in a callback of theirs is a part of them."""
+
+    def wrap_fit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `fit`, which reports or rejects a model that this worker would train alone."""
+
+        def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if worker_of(model.distribute_strategy) is None:
+                self._train_alone(model)
+                return original(model, *args, **kwargs)
+            self._running += 1
+            try:
+                return original(model, *args, **kwargs)
+            finally:
+                self._running -= 1
+
+        return fit
+
+    def _train_alone(self, model: Any) -> None:
+        if self._running or self._is_reported:
+            return
+        self._is_reported = True
+        text = (
+            f"fit runs on each of {_workers(self._job)} workers alone, because the model is not one of "
+            "MultiWorkerMirroredStrategy: create, load and compile the model in strategy.scope(), and leave TF_CONFIG "
+            f"as it is; or set {self._allowed_by} if each worker is to train a model of its own"
+        )
+        log.event("trained-alone", model=model.name, reason=text)
+        script.report_training_alone()
+        if self._job.checkpoint is not None or self._job.export is not None:
+            log.error(f"tfdist_trainer.keras: {text}")
+            script_end.leave(ConfigurationError.reason, text, ConfigurationError.exit_code)
