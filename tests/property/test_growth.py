@@ -387,7 +387,7 @@ TABLE: tuple[Row, ...] = (
         lambda n: [(JOB_ENV, json.dumps({"training": {"config": dict.fromkeys(names(n), 1)}}))],
     ),
     *texts("tfdist.url_credentials.without_credentials", HOSTILE | SECRETS),
-    *texts("tfdist.client.masking._patterns_masked", HOSTILE | SECRETS),
+    *texts("tfdist.client.masking.patterns_masked", HOSTILE | SECRETS),
     *texts("tfdist.client.masking.Masking.text", SECRETS, Masking(), path="a"),
     *texts("tfdist.printable.printable_line", HOSTILE),
     *texts("tfdist.printable.escaped_json", QUOTED),

@@ -39,7 +39,8 @@ def private_uses(source: str) -> Iterator[str]:
                 found = [attr] if private else []
             case ast.Call(func=ast.Name(id="getattr" | "setattr" | "hasattr" | "delattr"), args=[_, name, *_]):
                 if isinstance(name, ast.Constant):
-                    found = [str(name.value)] if PRIVATE_NAME.fullmatch(str(name.value)) else []
+                    private = PRIVATE_NAME.fullmatch(str(name.value)) and name.value not in OF_PYTHON
+                    found = [str(name.value)] if private else []
                 else:
                     found = [ast.unparse(name)] if ast.unparse(name).startswith("_") else []
             case ast.Constant(value=str(text)):

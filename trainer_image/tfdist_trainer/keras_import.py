@@ -2,7 +2,7 @@
 
 No line of the script changes.
 
-The file `tfdist_trainer_keras.pth` makes every Python interpreter with `TFDIST_JOB` call `install`, so this module and
+The file `tfdist_trainer_keras.pth` makes every Python interpreter with `TFDIST_JOB` call `start`, so this module and
 what it imports at first must be light.
 """
 
@@ -23,6 +23,13 @@ FIT_ENV: Final = "TFDIST_KERAS_FIT"
 ALONE: Final = "alone"
 
 _WORKERS: Final = ("chief", "worker")
+
+
+def start() -> None:
+    """Run a script so that its end is known, and prepare its `fit`; called while the interpreter starts."""
+    if os.environ.get(OFF_ENV, "").lower() != "off":
+        run_script.restart()
+    install()
 
 
 def install() -> None:

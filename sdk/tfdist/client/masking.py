@@ -86,7 +86,7 @@ class Masking:
 
     def text(self, text: str, path: str) -> str:
         """Return text with masked URLs, headers, assignments, tokens and values that were masked elsewhere."""
-        masked_text = _patterns_masked(text)
+        masked_text = patterns_masked(text)
         for value in sorted(self._values, key=len, reverse=True):
             masked_text = masked_text.replace(value, MASK)
         if masked_text != text:
@@ -148,7 +148,7 @@ class Masking:
             self.masked.append(path)
 
 
-def _patterns_masked(text: str) -> str:
+def patterns_masked(text: str) -> str:
     text = without_credentials(_PRIVATE_KEY.sub(MASK, text))
     text = _HEADER.sub(rf"\1{MASK}", text)
     text = _ASSIGNED.sub(lambda match: match[0] if _is_reference(match[3]) else f"{match[1]}{MASK}", text)
