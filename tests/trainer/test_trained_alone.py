@@ -114,3 +114,20 @@ def test_a_replica_is_known_without_tf_config() -> None:
     environ = {"TFDIST_JOB": json.dumps(TWO), "TFDIST_ROUND": "3", "TF_CONFIG": "{"}
     replica, round_number = environment.read_replica(environ)
     assert (replica.replicas, round_number) == ({"worker": 2}, 3)
+
+
+def test_a_script_with_parameter_servers_reports(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # given strategy Custom, whose cluster may have any roles
+    cluster = {"worker": ["a:1"], "ps": ["b:1"]}
+    monkeypatch.setenv("TFDIST_JOB", json.dumps(TWO | {"strategy": "Custom", "role": "ps", "attempt": 2}))
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "ps", "index": 0}}))
+    monkeypatch.setenv("TFDIST_REPORT_PORT", "0")
+    # when
+    reported = script.Script()
+    reported.report(step=7)
+    # then
+    current = reported.reporter.current
+    assert (current.role, current.attempt, current.step) == ("ps", 2, 7)
+    assert "no-report" not in "".join(capfd.readouterr())

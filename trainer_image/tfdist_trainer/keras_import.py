@@ -115,11 +115,16 @@ def prepare() -> None:
 
     if keras.config.backend() != "tensorflow":
         return
-    from tfdist_trainer.keras import enable, reporting, script_training, trained_alone  # noqa: PLC0415
+    from tfdist_trainer.keras import enable, reporting, script_training, trained_alone, untested  # noqa: PLC0415
+    from tfdist_trainer.upstream import keras_fit  # noqa: PLC0415
 
+    may_train_alone = os.environ.get(FIT_ENV, "").lower() == ALONE
+    if not keras_fit.is_tested():
+        untested.install(may_train_alone=may_train_alone)
+        return
     if has_several_workers(os.environ):
         enable()
     script_training.install()  # inside of the reports: a checkpoint is saved after the evaluation is reported
     reporting.install()
-    if os.environ.get(FIT_ENV, "").lower() != ALONE:  # outside of all: it may end the process before it claims anything
+    if not may_train_alone:  # outside of all: it may end the process before it claims anything
         trained_alone.install(f"{FIT_ENV}={ALONE}")

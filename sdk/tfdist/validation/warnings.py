@@ -11,14 +11,16 @@ from typing import Any, Final
 
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import JOB_ENV, MAIN_CONTAINER, Role
-from tfdist.render.template import all_containers, main_container
+from tfdist.render.template import all_containers, main_container, template_without_script
 from tfdist.validation.api_server_rules import container_ports
 from tfdist.validation.errors import FieldError, first, limited
 from tfdist.validation.field_source import pod_field_path, source_path
-from tfdist.validation.merged_pods import different, listed, role_templates
+from tfdist.validation.merged_pods import Template, different, listed, role_templates
 from tfdist.validation.programs import program_warnings
 
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
+KERAS: Final = ">=3.15.1,<3.16"
+"""Versions of Keras whose `fit` the trainer extends; `tfdist_trainer.upstream.hook` has the same."""
 _PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
 _READS_TRAINING: Final = ("tfdist_trainer", JOB_ENV)
 """A command that contains one of these starts the bundled trainer, or reads `training`."""
@@ -37,7 +39,7 @@ def warnings(
     templates = role_templates(job, pod_defaults)
     found: dict[FieldError, None] = dict.fromkeys(first(program_warnings(job, templates)) if programs else ())
     for role, template in different(templates):
-        for check in (_host_network, _training_ignored, _unknown_port_names):
+        for check in (_host_network, _training_ignored, _needs_trainer, _unknown_port_names):
             found |= dict.fromkeys(first(check(job, role, template)))
     return limited(found, "warning")
 
@@ -65,6 +67,22 @@ def _training_ignored(job: TFDistJob, role: Role, template: Mapping[str, Any]) -
         f"program reads it from {JOB_ENV}; remove command, or training"
     )
     yield FieldError(source_path(job, role, MAIN_CONTAINER, lambda c: ".command" if "command" in c else None), text)
+
+
+def _needs_trainer(job: TFDistJob, role: Role, _: Template) -> Iterator[FieldError]:
+    """Yield an image of the user's for a script from which the job requests what only `tfdist-trainer` does."""
+    spec = job.spec
+    own_image = "image" in main_container(template_without_script(job, role))
+    if spec.training is None or spec.training.script is None or role is Role.PS or not own_image:
+        return
+    requested = {"checkpoint": spec.checkpoint, "evaluation": spec.evaluation, "training.export": spec.training.export}
+    names = [name for name, value in requested.items() if value is not None]
+    if names:
+        text = (
+            f"{' and '.join(names)} of a script needs tfdist-trainer and keras{KERAS} in the image, which are not "
+            "visible here; install them (pip install tfdist-trainer), or let the script do it by itself"
+        )
+        yield FieldError(source_path(job, role, MAIN_CONTAINER, lambda c: ".image" if "image" in c else None), text)
 
 
 def _unknown_port_names(job: TFDistJob, role: Role, template: Mapping[str, Any]) -> Iterator[FieldError]:

@@ -38,14 +38,17 @@ from tfdist_trainer.upstream.strategy_worker import worker_of
 def install() -> None:
     """Replace `fit`, once in each process of a job with `checkpoint`, if this version of Keras was tested."""
     try:
+        job, _ = environment.read_replica(os.environ)
+        if job.checkpoint is None:
+            return
         member = environment.read_member(os.environ)
     except TrainerError as error:
         log.event("no-checkpoint", reason=error)
         return
     trains = member.job.role in environment.GANG_ROLES and not member.cluster
-    if not trains or member.job.checkpoint is None or not keras_fit.is_tested():
+    if not trains or not keras_fit.is_tested():
         return
-    training = ScriptTraining(member, member.job.checkpoint)
+    training = ScriptTraining(member, job.checkpoint)
     keras_fit.wrap(keras_fit.FIT, training.wrap_fit)
     keras_fit.wrap(keras_epochs.EPOCH_ITERATOR, training.wrap_epoch_iterator)
 
