@@ -19,8 +19,7 @@ ROLES: Final = {
 }
 """Roles by the replica type's name in lower case: the training-operator accepts any letter case."""
 
-REPLICA_TYPES: Final = "spec.tfReplicaSpecs"
-"""The path of the replica types in a TFJob."""
+_PATH: Final = "spec.tfReplicaSpecs"
 
 
 class Restart(StrEnum):
@@ -45,7 +44,7 @@ class Replicas:
     @property
     def path(self) -> str:
         """The path of the replica type in the TFJob."""
-        return f"{REPLICA_TYPES}.{self.key}"
+        return f"{_PATH}.{self.key}"
 
 
 def replica_types(job: TFJob, raw: Json, add_note: AddNote) -> list[Replicas]:
@@ -61,9 +60,7 @@ def replica_types(job: TFJob, raw: Json, add_note: AddNote) -> list[Replicas]:
     replicas = [_replicas(key, spec, raw["spec"]["tfReplicaSpecs"][key], add_note) for key, spec in specs.items()]
     nonempty = [r for r in replicas if r.count]
     if not {r.role for r in nonempty} & {Role.CHIEF, Role.WORKER}:
-        raise CannotConvert(
-            [FieldError(REPLICA_TYPES, "a Chief or Worker is required: only their success completes a job")]
-        )
+        raise CannotConvert([FieldError(_PATH, "a Chief or Worker is required: only their success completes a job")])
     order = list(Role)
     return sorted(nonempty, key=lambda r: order.index(r.role))
 
@@ -71,18 +68,18 @@ def replica_types(job: TFJob, raw: Json, add_note: AddNote) -> list[Replicas]:
 def _combined_problems(specs: dict[str, ReplicaSpec]) -> Iterator[FieldError]:
     """Yield the problems of the replica types as a whole."""
     if not specs:
-        yield FieldError(REPLICA_TYPES, "no replica type; give at least a Worker")
+        yield FieldError(_PATH, "no replica type; give at least a Worker")
     keys = [key.lower() for key in specs]
     if {"chief", "master"} <= set(keys):
-        yield FieldError(REPLICA_TYPES, "Chief and Master are the same; keep one of them")
+        yield FieldError(_PATH, "Chief and Master are the same; keep one of them")
     for key in sorted({key for key in keys if keys.count(key) > 1}):
         spellings = ", ".join(k for k in specs if k.lower() == key)
-        yield FieldError(REPLICA_TYPES, f"{spellings} are the same replica type; keep one of them")
+        yield FieldError(_PATH, f"{spellings} are the same replica type; keep one of them")
 
 
 def _replica_problems(key: str, spec: ReplicaSpec) -> Iterator[FieldError]:
     """Yield the problems of one replica type."""
-    path = f"{REPLICA_TYPES}.{key}"
+    path = f"{_PATH}.{key}"
     role = ROLES.get(key.lower())
     if role is None:
         yield FieldError(path, "unknown replica type; supported are Chief, Master, Worker, PS and Evaluator")
@@ -109,7 +106,7 @@ def _containers(path: str, spec: ReplicaSpec) -> Iterator[FieldError]:
 
 
 def _replicas(key: str, spec: ReplicaSpec, raw: Json, add_note: AddNote) -> Replicas:
-    role, path = ROLES[key.lower()], f"{REPLICA_TYPES}.{key}"
+    role, path = ROLES[key.lower()], f"{_PATH}.{key}"
     count = spec.replicas
     if count == 0:
         add_note(f"{path}.replicas", f"0 replicas: the role {role} is left out")
