@@ -70,6 +70,12 @@ def test_another_use_of_the_name_is_no_warning(case: str) -> None:
     assert not found_warnings(**{"env": [POD_NAME], "command": ["train.py"]} | NO_FOLDERS[case])
 
 
+def test_several_folders_of_a_container_are_one_warning() -> None:
+    found = found_warnings(env=[POD_NAME], command=["a"], args=["/a/$(POD_NAME)", "b", "/c/$(POD_NAME)"])
+    assert list(found) == ["spec.args[0]"]
+    assert found["spec.args[0]"].endswith("; 1 more in this container")
+
+
 def test_the_folder_of_an_init_container_is_a_warning_at_its_level() -> None:
     init = {"name": "fetch", "image": "a:1", "env": [POD_NAME], "command": ["mkdir", "/ckpt/$(POD_NAME)"]}
     found = found_warnings(command=["a"], worker={"replicas": 2, "template": {"spec": {"initContainers": [init]}}})

@@ -67,16 +67,17 @@ def unused_pod_names(container: Mapping[str, Any]) -> Iterator[Location]:
 
 
 def pod_name_warnings(job: TFDistJob, role: Role, template: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Yield the folders of a role that are named after its pods."""
+    """Yield the first folder of each container that is named after the pod, with the number of the others."""
     for container in all_containers(template):
-        for use in pod_name_uses(container):
-            if use.is_folder:
-                text = (
-                    f"$({use.variable}) is the name of the pod, which ends in -r1, -r2 and so on after restarts: a "
-                    f"restarted replica does not find what it has written there; {STABLE_NAME}"
-                )
-                path = source_path(job, role, container["name"], partial(_place, use.text))
-                yield FieldError(path, text)
+        folders = [use for use in pod_name_uses(container) if use.is_folder]
+        if folders:
+            more = f"; {len(folders) - 1} more in this container" if folders[1:] else ""
+            text = (
+                f"contains the name of the pod, $({folders[0].variable}), which ends in -r1, -r2 and so on after "
+                f"restarts: a restarted replica does not find what it has written there; {STABLE_NAME}{more}"
+            )
+            path = source_path(job, role, container["name"], partial(_place, folders[0].text))
+            yield FieldError(path, text)
 
 
 def _words(container: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
