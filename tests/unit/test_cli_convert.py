@@ -1,5 +1,6 @@
 """`tfdist convert`: TFJobs become TFDistJobs, other documents stay unchanged, changes of meaning have notes."""
 
+import io
 import json
 import pathlib
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ import yaml
 from support.factories import manifest
 from support.tfjobs import tfjob
 
-from tfdist.cli import documents
+from tfdist.cli import documents, manifests
 from tfdist.cli.commands import convert as command
 from tfdist.cli.main import main
 from tfdist.convert import CannotConvert, Conversion, Note
@@ -140,3 +141,10 @@ def test_the_names_of_tfjobs_are_known_to_documents_of_other_files(capsys: pytes
 def test_a_document_without_a_note_has_no_comment(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", write(CONFIG_MAP)]) == 0
     assert "#" not in capsys.readouterr().out
+
+
+def test_a_comment_is_not_wrapped_within_a_path() -> None:
+    path = f"spec.{'affinity.' * 10}matchLabels['training.kubeflow.org/job-name']"
+    stream = io.StringIO()
+    manifests.write_yaml(stream, [(None, [f"- {path}: contains a label, which no longer exists"])])
+    assert path in stream.getvalue()

@@ -107,6 +107,59 @@ def test_an_experiment_that_minimizes_without_a_goal_has_no_target() -> None:
     assert "has all metrics" in notes(MEDIAN_STOP)["spec.objective.additionalMetricNames"]
 
 
+OBJECTIVE = "spec.objective.objectiveMetricName"
+EVENTS: Json = {"collector": {"kind": "TensorFlowEvent"}, "source": {"fileSystemPath": {"path": "/logs"}}}
+VALIDATION: Json = EVENTS | {"source": {"fileSystemPath": {"path": "/logs/validation/"}}}
+STD_OUT: Json = {"collector": {"kind": "StdOut"}}
+
+
+def with_metric(name: str, collector: Json | None) -> Json:
+    return experiment(objective={"type": "maximize", "objectiveMetricName": name}, metricsCollectorSpec=collector)
+
+
+@pytest.mark.parametrize(
+    ("name", "collector", "expected"),
+    [
+        ("epoch_loss", EVENTS, "loss"),
+        ("epoch_accuracy", {"collector": {"kind": "TensorFlowEvent"}}, "accuracy"),
+        ("train/epoch_loss", EVENTS, "loss"),
+        ("validation/epoch_loss", EVENTS, "val_loss"),
+        ("epoch_mean_absolute_error", VALIDATION, "val_mean_absolute_error"),
+    ],
+)
+def test_a_tag_of_keras_event_files_becomes_the_metric_of_fit(name: str, collector: Json, expected: str) -> None:
+    given = with_metric(name, collector)
+    assert spec(given)["metric"] == expected
+    assert notes(given)[OBJECTIVE].startswith(f"{name}, a tag of Keras' callback TensorBoard, becomes {expected}, ")
+
+
+@pytest.mark.parametrize(
+    ("name", "collector", "likely"),
+    [
+        ("Validation-loss", STD_OUT, "val_loss"),
+        ("Train-accuracy", None, "accuracy"),
+        ("test/accuracy", EVENTS, "val_accuracy"),
+        ("validation_loss", STD_OUT, "val_loss"),
+        ("epoch_loss", STD_OUT, "loss"),
+        ("batch_loss", EVENTS, "loss"),
+        ("f1 score", STD_OUT, "its name in the History of fit"),
+    ],
+)
+def test_a_name_that_fit_does_not_report_is_noted(name: str, collector: Json | None, likely: str) -> None:
+    given = with_metric(name, collector)
+    assert spec(given)["metric"] == name
+    assert notes(given)[OBJECTIVE].startswith(f"{name} is kept, but fit of Keras reports no metric of this name")
+    assert f"write {likely} if that" in notes(given)[OBJECTIVE]
+
+
+@pytest.mark.parametrize("collector", [None, EVENTS, STD_OUT, {"collector": "x", "source": []}])
+@pytest.mark.parametrize("name", ["loss", "val_loss", "accuracy", "auc_1", "training", "f1"])
+def test_a_name_that_fit_may_report_is_kept(name: str, collector: Json | None) -> None:
+    given = with_metric(name, collector)
+    assert spec(given)["metric"] == name
+    assert notes(given)[OBJECTIVE].startswith("is read from status.progress.metrics")
+
+
 @pytest.mark.parametrize(
     ("kind", "space", "expected"),
     [

@@ -212,3 +212,19 @@ def test_what_connects_to_pods_by_their_own_labels_meets_the_network_policy(
     assert list(found) == (["spec.selector"] if noted else [])
     if noted:
         assert found["spec.selector"].startswith("selects pods of fashion, whose NetworkPolicy closes")
+
+
+@pytest.mark.parametrize(
+    ("version", "template", "place"),
+    [
+        ("v1beta1", {"configMap": {"configMapName": "t", "templatePath": "a.yaml"}}, "configMap"),
+        ("v1alpha3", {"goTemplate": {"templateSpec": {"configMapName": "t"}}}, "goTemplate.templateSpec"),
+    ],
+)
+def test_an_experiment_whose_template_is_in_a_config_map_has_a_note(
+    version: str, template: dict[str, Any], place: str
+) -> None:
+    made = {"apiVersion": f"kubeflow.org/{version}", "kind": "Experiment", "spec": {"trialTemplate": template}}
+    (note,) = notes_on_other(made, {})
+    assert note.path == f"spec.trialTemplate.{place}"
+    assert "convert the Experiment again" in note.message

@@ -189,13 +189,58 @@ def test_a_service_account_by_its_older_name_has_the_newer_now() -> None:
 def test_a_name_that_only_the_training_operator_provides_is_found(text: str) -> None:
     made = convert(tfjob({"Worker": replica(2, args=["a", f"--at={text}"], env=[{"name": "P", "value": text}])}))
     found = [note for note in made.notes if "no longer exists" in note.message]
-    assert [note.path for note in found] == [f"{WORKER}.spec.containers[0].args[1]"]
+    place = f"{WORKER}.spec.containers[0]"
+    assert [note.path for note in found] == [f"{place}.args[1]", f"{place}.env[0].value"]
     assert "worker-0.fashion" in found[0].message
 
 
 def test_a_job_that_mentions_no_such_name_has_no_such_note() -> None:
     made = convert(tfjob({"Worker": replica(2, args=["--worker-0", "fashionable-worker-0"])}))
     assert not [note for note in made.notes if "no longer exists" in note.message]
+
+
+def label_variable(name: str, label: str) -> Json:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{label}']"}}}
+
+
+@pytest.mark.parametrize(
+    ("label", "new"),
+    [
+        ("training.kubeflow.org/job-name", "tfdist.dev/job"),
+        ("training.kubeflow.org/replica-type", "tfdist.dev/role"),
+        ("training.kubeflow.org/replica-index", "tfdist.dev/index"),
+        ("tf-replica-index", "tfdist.dev/index"),
+        ("replica-index", "tfdist.dev/index"),
+    ],
+)
+def test_a_reference_to_a_label_of_the_training_operator_becomes_one_to_its_counterpart(label: str, new: str) -> None:
+    made = convert(tfjob(all_types(env=[label_variable("RANK", label)])))
+    assert made.manifest["spec"]["env"] == [label_variable("RANK", new)]
+    (note,) = [note for note in made.notes if "becomes metadata.labels" in note.message]
+    assert note.path.endswith(".spec.containers[0].env[0].valueFrom.fieldRef.fieldPath")
+    assert note.message == f"becomes metadata.labels['{new}']; also in Worker, PS, Evaluator"
+
+
+def test_a_reference_to_a_label_of_the_templates_own_is_kept() -> None:
+    given = replica(2, env=[label_variable("RANK", "replica-index")])
+    given["template"]["metadata"] = {"labels": {"replica-index": "7"}}
+    assert spec({"Worker": given})["env"] == [label_variable("RANK", "replica-index")]
+
+
+def test_each_place_with_a_label_of_the_training_operator_has_a_note() -> None:
+    labels = {"matchLabels": {"training.kubeflow.org/job-name": "fashion"}}
+    term = {"labelSelector": labels, "topologyKey": "kubernetes.io/hostname"}
+    pod = {
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+        "topologySpreadConstraints": [term | {"labelSelector": {"matchLabels": {"job-name": "fashion"}}}],
+    }
+    made = convert(tfjob({"Worker": replica(2, pod, env=[label_variable("R", "training.kubeflow.org/job-role")])}))
+    assert [note.path for note in made.notes if "no longer exists" in note.message] == [
+        f"{WORKER}.spec.containers[0].env[0].valueFrom.fieldRef.fieldPath",
+        f"{WORKER}.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector"
+        ".matchLabels['training.kubeflow.org/job-name']",
+        f"{WORKER}.spec.topologySpreadConstraints[0].labelSelector.matchLabels.job-name",
+    ]
 
 
 def differing() -> Json:

@@ -35,7 +35,9 @@ def _yaml(manifest: Mapping[str, Any]) -> str:
 def _wrap(comment: str) -> Iterator[str]:
     for line in comment.splitlines():
         indent = "  " if line.startswith("- ") else ""
-        yield from textwrap.wrap(line, _COMMENT_WIDTH, subsequent_indent=indent, break_long_words=False)
+        yield from textwrap.wrap(
+            line, _COMMENT_WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
 
 
 def write_json(stream: TextIO, manifests: Iterable[Mapping[str, Any]]) -> None:

@@ -149,6 +149,7 @@ class Masking:
 
 
 def patterns_masked(text: str) -> str:
+    """Return a text without what looks like a secret by its form or its name."""
     text = without_credentials(_PRIVATE_KEY.sub(MASK, text))
     text = _HEADER.sub(rf"\1{MASK}", text)
     text = _ASSIGNED.sub(lambda match: match[0] if _is_reference(match[3]) else f"{match[1]}{MASK}", text)

@@ -16,6 +16,7 @@ needed.
 | `platform_notes` | differences that no field of the TFJob shows: gangs, host network, closed ports, token, `/tmp` |
 | `katib_kind`, `katib` | recognizes Experiments; model of `kubeflow.org/v1beta1` |
 | `experiment`, `search`, `trial_values` | assembles the TFDistSweep; parameters, algorithm; values in the TFJob |
+| `metric_names` | the metric of an Experiment in event files or output -> that of `fit` |
 | `other_documents` | notes on documents that select, refer to or contain TFJobs |
 """
 

@@ -7,6 +7,7 @@ from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND
 from tfdist.convert import katib, search, trial_values
 from tfdist.convert.job import convert, kept_metadata
 from tfdist.convert.katib import Experiment, Objective
+from tfdist.convert.metric_names import reported_metric
 from tfdist.convert.result import AddNote, CannotConvert, Conversion, Json, Note
 from tfdist.convert.trial_values import SPEC_PATH
 from tfdist.validation import FieldError
@@ -49,7 +50,10 @@ def convert_experiment(manifest: Mapping[str, Any]) -> Conversion:
     if "nasConfig" in raw["spec"]:
         raise CannotConvert([FieldError("spec.nasConfig", "the search for architectures has no counterpart")])
     metadata = kept_metadata(experiment.metadata, raw["metadata"], add_note)
-    spec = _objective(experiment.spec.objective, add_note) | _search(experiment, add_note)
+    objective = experiment.spec.objective
+    metric = reported_metric(objective.objective_metric_name, raw["spec"].get("metricsCollectorSpec"))
+    add_note("spec.objective.objectiveMetricName", f"{metric.note}{_METRIC}")
+    spec = _objective(objective, metric.name, add_note) | _search(experiment, add_note)
     spec |= _limits(experiment, add_note)
     spec["template"] = {"spec": _job(experiment, metadata, add_note)}
     for path in katib.unknown(experiment):
@@ -58,11 +62,10 @@ def convert_experiment(manifest: Mapping[str, Any]) -> Conversion:
     return Conversion({"apiVersion": SWEEP_API_VERSION, "kind": SWEEP_KIND, "metadata": metadata, "spec": spec}, notes)
 
 
-def _objective(objective: Objective, add_note: AddNote) -> Json:
+def _objective(objective: Objective, metric: str, add_note: AddNote) -> Json:
     if objective.type not in _GOALS:
         raise CannotConvert([FieldError("spec.objective.type", f"{objective.type!r} is not one of maximize, minimize")])
     goal, strategy = _GOALS[objective.type]
-    add_note("spec.objective.objectiveMetricName", _METRIC)
     if objective.additional_metric_names:
         text = "dropped: the status of each job has all metrics that it reports"
         add_note("spec.objective.additionalMetricNames", text)
@@ -70,7 +73,7 @@ def _objective(objective: Objective, add_note: AddNote) -> Json:
         if each.name == objective.objective_metric_name and each.value != strategy:
             text = f"{each.value} becomes {strategy}: the best value of a trial counts"
             add_note(f"spec.objective.metricStrategies[{index}]", text)
-    result: Json = {"metric": objective.objective_metric_name, "goal": goal}
+    result: Json = {"metric": metric, "goal": goal}
     return result if objective.goal is None else result | {"targetValue": objective.goal}
 
 

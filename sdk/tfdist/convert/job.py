@@ -9,7 +9,7 @@ from tfdist.convert import policies
 from tfdist.convert.failure_policy import backoff_limit, failure_policy
 from tfdist.convert.gang_scheduler import gang_scheduler
 from tfdist.convert.hoist import hoist
-from tfdist.convert.legacy_names import note_legacy_names, note_port_name
+from tfdist.convert.legacy_names import note_legacy_names, note_pod_names, note_port_name, with_new_labels
 from tfdist.convert.platform_notes import note_platform
 from tfdist.convert.pods import role_fields
 from tfdist.convert.replicas import Replicas, replica_types
@@ -42,10 +42,11 @@ def convert(manifest: Mapping[str, Any]) -> Conversion:
         "kind": KIND,
         "metadata": kept_metadata(job.metadata, raw["metadata"], add_note),
     }
-    replicas = {r.role: r for r in replica_types(job, raw, add_note)}
+    replicas = {r.role: r for r in with_new_labels(replica_types(job, raw, add_note), add_note)}
     spec = _spec(job, replicas, add_note)
     note_platform(list(replicas.values()), add_note, in_gang="gang" in spec.get("scheduling", {}))
     note_legacy_names(job.metadata.name, replicas.values(), add_note)
+    note_pod_names(list(replicas.values()), add_note)
     note_port_name(replicas.values(), add_note)
     return Conversion(result | {"spec": spec}, notes)
 

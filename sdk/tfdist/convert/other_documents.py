@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from tfdist.convert.katib_kind import KIND as EXPERIMENT
 from tfdist.convert.replicas import ROLES
 from tfdist.convert.result import Note
 from tfdist.convert.texts import Location, texts
@@ -55,6 +56,12 @@ _REFERS: Final = "refers to TFJobs; TFDistJobs have apiVersion tfdist.dev/v1 and
 _METRICS: Final = (
     "the metrics of the training-operator do not count TFDistJobs; use those of TFDist, whose names begin with tfdist_"
 )
+_STORED_TEMPLATES: Final = frozenset({"configMap", "templateSpec"})
+"""Fields of `trialTemplate` that refer to a ConfigMap, today and in `v1alpha3`."""
+_STORED: Final = (
+    "the template of the trials is in a ConfigMap, which is not read: if it is a TFJob, write it as "
+    "spec.trialTemplate.trialSpec here and convert the Experiment again; it becomes a TFDistSweep then"
+)
 _CLOSED: Final = (
     "whose NetworkPolicy closes their ports to pods outside of the job: write spec.networkPolicyIngress in the "
     "TFDistJob, or networkPolicy: Disabled"
@@ -81,8 +88,18 @@ def notes_on_other(document: Mapping[str, Any], jobs: PodLabels) -> list[Note]:
         locations = {key: location for location, key in texts(document) if key == "startingDeadlineSeconds"}
     notes += [Note(join_path(location), _SCHEDULE) for location in locations.values()]
     notes += _closed_services(document, jobs)
+    notes += _stored_templates(document)
     first = next((note for note in notes if note.message == _REFERS), None)
     return [note for note in notes if note.message != _REFERS or note is first]
+
+
+def _stored_templates(document: Mapping[str, Any]) -> Iterator[Note]:
+    """Yield a note on an Experiment whose trials are described in a ConfigMap."""
+    if document.get("kind") != EXPERIMENT or not str(document.get("apiVersion")).startswith(f"{_GROUP}/"):
+        return
+    for location, key in texts(document.get("spec"), ("spec",)):
+        if key in _STORED_TEMPLATES and location[-1] == key and "trialTemplate" in location:
+            yield Note(join_path(location), _STORED)
 
 
 def _closed_services(document: Mapping[str, Any], jobs: PodLabels) -> Iterator[Note]:

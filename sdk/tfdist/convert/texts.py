@@ -17,3 +17,10 @@ def texts(value: Any, location: Location = ()) -> Iterator[tuple[Location, str]]
         for key, item in value.items():
             yield (*location, key), str(key)
             yield from texts(item, (*location, key))
+
+
+def value_at(value: Any, location: Location) -> Any:
+    """Return the part of a JSON value at a location."""
+    for part in location:
+        value = value[part]
+    return value

@@ -16,6 +16,7 @@ from tfdist.validation.api_server_rules import container_ports
 from tfdist.validation.errors import FieldError, first, limited
 from tfdist.validation.field_source import pod_field_path, source_path
 from tfdist.validation.merged_pods import Template, different, listed, role_templates
+from tfdist.validation.pod_names import pod_name_warnings
 from tfdist.validation.programs import program_warnings
 
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -39,7 +40,7 @@ def warnings(
     templates = role_templates(job, pod_defaults)
     found: dict[FieldError, None] = dict.fromkeys(first(program_warnings(job, templates)) if programs else ())
     for role, template in different(templates):
-        for check in (_host_network, _training_ignored, _needs_trainer, _unknown_port_names):
+        for check in (_host_network, _training_ignored, _needs_trainer, _unknown_port_names, pod_name_warnings):
             found |= dict.fromkeys(first(check(job, role, template)))
     return limited(found, "warning")
 
