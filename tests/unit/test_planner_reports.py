@@ -28,11 +28,15 @@ def parsed(**fields: Any) -> TimestampedReport:
 
 
 HOSTILE: dict[str, dict[str, Any]] = {
-    "infinite durations": {"stepTimeMillis": float("inf"), "inputWaitMillis": float("-inf")},
+    "infinite durations": {
+        "stepTimeMillis": float("inf"),
+        "remainingSeconds": float("inf"),
+        "inputWaitMillis": float("-inf"),
+    },
     "rates that are not numbers": {"examplesPerSecond": float("nan"), "stepTimeMillis": float("nan")},
     "numbers beyond 64 bits": {"step": 2**70, "totalSteps": 2**71, "epoch": 2**64, "examples": HUGE},
-    "a huge number of steps": {"step": 2**53 - 1, "totalSteps": 1, "stepTimeMillis": 1e15},
-    "a huge rest": {"step": 0, "totalSteps": 2**53 - 1, "stepTimeMillis": 1e15},
+    "a huge number of steps": {"step": 2**53 - 1, "totalSteps": 1, "remainingSeconds": 1e15},
+    "a huge rest": {"step": 0, "totalSteps": 2**53 - 1, "remainingSeconds": 1e15},
     "a negative percentage": {"percent": -1},
     "a percentage beyond 100": {"percent": 1e15},
     "a percentage that is not a number": {"percent": float("nan")},
@@ -112,9 +116,19 @@ def test_what_is_read_is_bounded(sent: dict[str, Any], read: dict[str, Any]) -> 
     assert {name: value for name, value in kept.items() if name not in known} == read
 
 
-def test_training_that_continues_beyond_its_last_step_has_no_negative_remaining_time() -> None:
+def test_the_remaining_time_is_that_of_the_report_unless_it_is_no_useful_one() -> None:
     story = Lifecycle(BOTH)
-    story.reconcile(BOTH, report=parsed(step=12, totalSteps=10, stepTimeMillis=1000))
+    story.reconcile(BOTH, report=parsed(step=6, totalSteps=10, stepTimeMillis=1, remainingSeconds=64.6))
+    assert (story.status["progress"]["etaSeconds"], story.status["summary"]["eta"]) == (65, "1m5s")
+    # when it is longer than ten years, or there is none
+    for unknown in ({"remainingSeconds": 4e8}, {}):
+        story.reconcile(BOTH, after=60, report=parsed(step=7, totalSteps=10, stepTimeMillis=1, **unknown))
+        assert "etaSeconds" not in story.status["progress"]
+
+
+def test_training_that_continues_beyond_its_last_step_is_complete() -> None:
+    story = Lifecycle(BOTH)
+    story.reconcile(BOTH, report=parsed(step=12, totalSteps=10, remainingSeconds=0))
     assert (story.status["progress"]["percent"], story.status["progress"]["etaSeconds"]) == (100, 0)
     assert story.status["summary"]["eta"] == "0s"
 

@@ -110,7 +110,7 @@ def _report(job: Job) -> ProgressReport | None:
         total_steps=reported.total_steps,
         percent=reported.percent,
         examples_per_second=reported.examples_per_second,
-        step_time_millis=reported.step_time_millis,
+        remaining_seconds=reported.eta_seconds,
         metrics=reported.metrics or {},
     )
 
