@@ -1,10 +1,12 @@
 """Reports are untrusted: with any content the job continues, and the API server accepts its status."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import orjson
 import pytest
+from support.factories import CHECKPOINT as SAVES
 from support.factories import NOW, Lifecycle, deleted, event_reasons, launcher_report, pod, report, termination_message
 from support.factories import failure_in_place as failure
 
@@ -278,3 +280,26 @@ def test_a_job_with_a_program_waits_for_its_reports() -> None:
     story = Lifecycle(BOTH)
     story.reconcile(BOTH, after=3600)
     assert story.message("Running") == "all 2 replicas run (attempt 0)"
+
+
+def test_the_progress_of_a_lost_attempt_is_not_shown_as_that_of_the_next() -> None:
+    # given a job without checkpoints that has trained, and is suspended and resumed
+    story = Lifecycle(BOTH)
+    story.reconcile(BOTH, report=parsed())
+    assert story.status["progress"]["step"] == 5
+    later = [pod(f"worker-{index}", created_at=rfc3339(NOW + timedelta(seconds=60))) for index in range(2)]
+    # when its new pods run and have not reported
+    story.reconcile(later, after=60)
+    # then no progress is shown, until the first report
+    assert "step" not in story.status.get("progress", {})
+    assert "progress" not in story.status["summary"]
+    story.reconcile(later, after=60, report=parsed(step=1))
+    assert story.status["progress"]["step"] == 1
+
+
+def test_with_checkpoints_the_progress_stays_until_the_next_report() -> None:
+    story = Lifecycle(BOTH, checkpoint=SAVES)
+    story.reconcile(BOTH, report=parsed())
+    later = [pod(f"worker-{index}", created_at=rfc3339(NOW + timedelta(seconds=60))) for index in range(2)]
+    story.reconcile(later, after=60)
+    assert story.status["progress"]["step"] == 5
