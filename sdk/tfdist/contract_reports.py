@@ -184,6 +184,8 @@ class ProgressReport(ReportModel):
     examples: Count | None = None
     examples_per_second: Amount | None = None
     step_time_millis: Amount | None = None
+    remaining_seconds: Amount | None = None
+    """Estimate until training ends, at the time of the step; None while there is no basis for one."""
     input_wait_millis: Amount | None = None
     exchange_wait_millis: Amount | None = None
     """Time in the all-reduces of a step, of which most is waiting for slower replicas; None if it is not measured."""

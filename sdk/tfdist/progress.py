@@ -23,10 +23,8 @@ def percent(step: int | None, total_steps: int | None, reported: float | None = 
 
 def eta_seconds(report: ProgressReport) -> int | None:
     """Return the estimated seconds until training ends, or None if unknown or longer than ten years."""
-    if report.step is None or not report.total_steps or not report.step_time_millis:
-        return None
-    remaining = max(0, report.total_steps - report.step) * report.step_time_millis / 1000
-    return round(remaining) if remaining <= _LONGEST_ETA_SECONDS else None
+    remaining = report.remaining_seconds
+    return round(remaining) if remaining is not None and remaining <= _LONGEST_ETA_SECONDS else None
 
 
 def duration(seconds: float) -> str:

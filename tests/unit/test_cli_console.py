@@ -82,6 +82,24 @@ def test_a_closed_pipe_raises_broken_pipe_error() -> None:
         written(Closed())
 
 
+def test_a_narrow_terminal_shows_phase_percentage_and_step_and_cuts_the_metrics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # given many metrics and 80 columns
+    monkeypatch.setenv("COLUMNS", "80")
+    metrics = {f"val_metric_{number}": 0.5 for number in range(9)}
+    stream = Terminal()
+    console = RunConsole(stream, ["worker-0"], lambda: 0.0)
+    # when
+    changes = {"metrics": metrics, "examples_per_second": 7462.0, "remaining_seconds": 90.0}
+    console.progress("Running", REPORT.model_copy(update=changes))
+    # then
+    output = stream.getvalue()
+    for shown in ("Running", "25%", "step 30 of 120  1m30s left", "…"):
+        assert shown in output
+    assert "val_metric_8" not in output
+
+
 EVIL = "\x1b]52;c;cm0gLXJmIH4K\x1b\\\x1b[2J\x1b[1;1H$ all jobs succeeded\x9b31m\x1b]0;title\x07\u202e\x1b[8A\rforged"
 
 

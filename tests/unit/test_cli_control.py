@@ -8,7 +8,7 @@ import pytest
 from support.stored_jobs import stored
 
 from tfdist.api.status import JobPhase
-from tfdist.cli.commands import control, describe
+from tfdist.cli.commands import attach, control, describe
 from tfdist.cli.errors import CommandError
 from tfdist.cli.find import command
 from tfdist.client.api_server import ApiServer
@@ -127,3 +127,39 @@ def test_a_command_to_copy_has_the_namespace_only_if_it_is_not_that_of_the_conte
 def test_a_job_is_described_without_the_right_to_read_events(capsys: pytest.CaptureFixture[str]) -> None:
     assert describe.execute(Jobs(a=["Running"]), "a") == 0
     assert capsys.readouterr().out.endswith("Events:          not available: events is forbidden\n")
+
+
+@pytest.mark.parametrize(
+    ("action", "spec", "step", "is_shown"),
+    [
+        ("suspend", {}, 500, True),
+        ("restart", {}, 500, True),
+        ("resume", {}, 500, False),
+        ("suspend", {"checkpoint": {"directory": "/ckpt/a"}}, 500, False),
+        ("suspend", {}, None, False),
+    ],
+)
+def test_a_job_without_checkpoints_is_reported_to_begin_again(
+    action: str, spec: dict[str, Any], step: int | None, is_shown: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Trained(Jobs):
+        def get(self, name: str) -> Job:
+            progress = {} if step is None else {"progress": {"step": step}}
+            return stored(name, {"phase": "Running"} | progress, **spec)
+
+    assert control.execute(Trained(a=["Running"]), ["a"], action, wait=False, timeout=None) == 0
+    loss = "a has no spec.checkpoint: it begins again at step 0, and loses 500 steps, unless"
+    assert (loss in capsys.readouterr().err) is is_shown
+
+
+@pytest.mark.parametrize(
+    ("message", "lines"), [("evaluated 9 examples at step 7: accuracy=0.5000", 1), ("training", 2)]
+)
+def test_an_evaluation_that_the_message_of_the_job_has_is_not_repeated(message: str, lines: int) -> None:
+    # given a job that has ended with this message, and with an evaluation
+    final = {"step": 7, "metrics": {"accuracy": 0.5}, "examples": 9}
+    job = stored("a", {"phase": "Succeeded", "summary": {"message": message}, "evaluation": {"final": final}})
+    # then it is shown once
+    result = list(attach._result(job))
+    assert len(result) == lines
+    assert sum("at step 7" in line for line in result) == 1

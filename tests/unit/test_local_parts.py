@@ -64,7 +64,8 @@ REPORT = ProgressReport.model_validate(
         "phase": "training",
         "step": 30,
         "totalSteps": 120,
-        "stepTimeMillis": 1000,
+        "stepTimeMillis": 500,
+        "remainingSeconds": 90,
         "examplesPerSecond": 4321.4,
         "metrics": {"loss": 0.25, "accuracy": 0.9},
     }

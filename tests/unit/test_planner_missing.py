@@ -20,7 +20,7 @@ def launched() -> Lifecycle:
 
 def test_a_job_does_not_run_while_the_api_server_rejects_the_replacement_of_a_replica() -> None:
     job = launched()
-    timed = report(5, gang=launcher_report().content.gang, step_time_millis=2000)
+    timed = report(5, gang=launcher_report().content.gang, remaining_seconds=10)
     job.reconcile(BOTH, report=timed)
     assert job.status["summary"]["eta"] == "10s"
     job.reconcile([pod("worker-0")], report=timed)

@@ -157,12 +157,12 @@ def test_an_evaluation_that_stands_still_restarts_and_the_pace_of_training_is_no
 
 def test_a_leader_that_does_not_answer_any_more_is_named_while_it_lasts() -> None:
     job = Lifecycle(BOTH)
-    job.reconcile(BOTH, report=report(5, step_time_millis=1000))
-    job.reconcile(BOTH, report=report(5, step_time_millis=1000), leader_unresponsive=True)
+    job.reconcile(BOTH, report=report(5, remaining_seconds=5))
+    job.reconcile(BOTH, report=report(5, remaining_seconds=5), leader_unresponsive=True)
     assert job.condition_status("Stalled") == ("True", "LeaderUnresponsive")
     assert "worker-0 (pod fashion-worker-0, node node-a)" in job.status["summary"]["message"]
     assert "eta" not in job.status["summary"]
-    job.reconcile(BOTH, report=report(6, step_time_millis=1000))
+    job.reconcile(BOTH, report=report(6, remaining_seconds=4))
     assert (job.condition_status("Stalled"), "eta" in job.status["summary"]) == (("False", "ProgressResumed"), True)
 
 

@@ -1,10 +1,12 @@
 """Reports are untrusted: with any content the job continues, and the API server accepts its status."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import orjson
 import pytest
+from support.factories import CHECKPOINT as SAVES
 from support.factories import NOW, Lifecycle, deleted, event_reasons, launcher_report, pod, report, termination_message
 from support.factories import failure_in_place as failure
 
@@ -28,11 +30,15 @@ def parsed(**fields: Any) -> TimestampedReport:
 
 
 HOSTILE: dict[str, dict[str, Any]] = {
-    "infinite durations": {"stepTimeMillis": float("inf"), "inputWaitMillis": float("-inf")},
+    "infinite durations": {
+        "stepTimeMillis": float("inf"),
+        "remainingSeconds": float("inf"),
+        "inputWaitMillis": float("-inf"),
+    },
     "rates that are not numbers": {"examplesPerSecond": float("nan"), "stepTimeMillis": float("nan")},
     "numbers beyond 64 bits": {"step": 2**70, "totalSteps": 2**71, "epoch": 2**64, "examples": HUGE},
-    "a huge number of steps": {"step": 2**53 - 1, "totalSteps": 1, "stepTimeMillis": 1e15},
-    "a huge rest": {"step": 0, "totalSteps": 2**53 - 1, "stepTimeMillis": 1e15},
+    "a huge number of steps": {"step": 2**53 - 1, "totalSteps": 1, "remainingSeconds": 1e15},
+    "a huge rest": {"step": 0, "totalSteps": 2**53 - 1, "remainingSeconds": 1e15},
     "a negative percentage": {"percent": -1},
     "a percentage beyond 100": {"percent": 1e15},
     "a percentage that is not a number": {"percent": float("nan")},
@@ -112,9 +118,19 @@ def test_what_is_read_is_bounded(sent: dict[str, Any], read: dict[str, Any]) -> 
     assert {name: value for name, value in kept.items() if name not in known} == read
 
 
-def test_training_that_continues_beyond_its_last_step_has_no_negative_remaining_time() -> None:
+def test_the_remaining_time_is_that_of_the_report_unless_it_is_no_useful_one() -> None:
     story = Lifecycle(BOTH)
-    story.reconcile(BOTH, report=parsed(step=12, totalSteps=10, stepTimeMillis=1000))
+    story.reconcile(BOTH, report=parsed(step=6, totalSteps=10, stepTimeMillis=1, remainingSeconds=64.6))
+    assert (story.status["progress"]["etaSeconds"], story.status["summary"]["eta"]) == (65, "1m5s")
+    # when it is longer than ten years, or there is none
+    for unknown in ({"remainingSeconds": 4e8}, {}):
+        story.reconcile(BOTH, after=60, report=parsed(step=7, totalSteps=10, stepTimeMillis=1, **unknown))
+        assert "etaSeconds" not in story.status["progress"]
+
+
+def test_training_that_continues_beyond_its_last_step_is_complete() -> None:
+    story = Lifecycle(BOTH)
+    story.reconcile(BOTH, report=parsed(step=12, totalSteps=10, remainingSeconds=0))
     assert (story.status["progress"]["percent"], story.status["progress"]["etaSeconds"]) == (100, 0)
     assert story.status["summary"]["eta"] == "0s"
 
@@ -264,3 +280,26 @@ def test_a_job_with_a_program_waits_for_its_reports() -> None:
     story = Lifecycle(BOTH)
     story.reconcile(BOTH, after=3600)
     assert story.message("Running") == "all 2 replicas run (attempt 0)"
+
+
+def test_the_progress_of_a_lost_attempt_is_not_shown_as_that_of_the_next() -> None:
+    # given a job without checkpoints that has trained, and is suspended and resumed
+    story = Lifecycle(BOTH)
+    story.reconcile(BOTH, report=parsed())
+    assert story.status["progress"]["step"] == 5
+    later = [pod(f"worker-{index}", created_at=rfc3339(NOW + timedelta(seconds=60))) for index in range(2)]
+    # when its new pods run and have not reported
+    story.reconcile(later, after=60)
+    # then no progress is shown, until the first report
+    assert "step" not in story.status.get("progress", {})
+    assert "progress" not in story.status["summary"]
+    story.reconcile(later, after=60, report=parsed(step=1))
+    assert story.status["progress"]["step"] == 1
+
+
+def test_with_checkpoints_the_progress_stays_until_the_next_report() -> None:
+    story = Lifecycle(BOTH, checkpoint=SAVES)
+    story.reconcile(BOTH, report=parsed())
+    later = [pod(f"worker-{index}", created_at=rfc3339(NOW + timedelta(seconds=60))) for index in range(2)]
+    story.reconcile(later, after=60)
+    assert story.status["progress"]["step"] == 5

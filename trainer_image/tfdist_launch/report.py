@@ -56,7 +56,7 @@ def replica_report(
     """
     if current is None:
         first = ProgressReport(role=job.role, index=job.index, attempt=job.attempt, phase=Phase.STARTING)
-        current = (previous or first).model_copy(update={"phase": Phase.STARTING})
+        current = (previous or first).model_copy(update={"phase": Phase.STARTING, "remaining_seconds": None})
     return current.model_copy(update={"round": max(number, 0)})
 
 

@@ -4,11 +4,13 @@ The training loop creates a new report and assigns it; the threads of the report
 is no lock between them, so a slow reader never delays a step and a stuck step never blocks a reader.
 """
 
+import time
 from typing import Any
 
 from tfdist.contract import Phase, ReplicaJob
 from tfdist.contract_reports import ProgressReport
 from tfdist_trainer.heartbeat import HeartbeatWriter
+from tfdist_trainer.remaining_time import RemainingTime
 
 
 class Reporter:
@@ -19,6 +21,7 @@ class Reporter:
         self.last_served: ProgressReport | None = None
         """The last report that was requested; None before the first request."""
         self._heartbeat: HeartbeatWriter | None = None
+        self._remaining = RemainingTime()
 
     @property
     def current(self) -> ProgressReport:
@@ -37,8 +40,15 @@ class Reporter:
             self._heartbeat.write(report)
 
     def update(self, **changes: Any) -> None:
-        """Replace the fields named in `changes`. Only the main thread may call this."""
-        self.replace(self._current.model_copy(update=changes))
+        """Replace the fields named in `changes`; only the main thread may call this.
+
+        A step, or a number of steps, changes the estimated remaining time.
+        """
+        report = self._current.model_copy(update=changes)
+        if not {"step", "total_steps"}.isdisjoint(changes):
+            estimate = self._remaining.observe(report, time.monotonic())
+            report = report.model_copy(update={"remaining_seconds": estimate})
+        self.replace(report)
 
     def attach(self, heartbeat: HeartbeatWriter | None) -> None:
         """Pass every further report to the launcher; None without a launcher."""

@@ -26,6 +26,7 @@ from tfdist.progress import percent
 
 _COLOURS: Final = ("cyan", "yellow", "green", "magenta", "blue", "bright_cyan", "bright_yellow", "bright_green")
 _BAR_WIDTH: Final = 20
+_GAP: Final = 2
 _PLAIN_SECONDS: Final = 10.0
 
 
@@ -87,7 +88,7 @@ class RunConsole:
         with self._ignoring_closed_terminal():
             if self._terminal.is_terminal and not self._terminal.is_dumb_terminal:
                 self._live.start()
-                self._live.update(_display(phase, report), refresh=True)
+                self._live.update(_display(phase, report, self._terminal.width), refresh=True)
                 return
             text = progress.line(phase, report)
             if text != self._plain and self._clock() - self._plain_at >= _PLAIN_SECONDS:
@@ -117,16 +118,19 @@ class RunConsole:
                 raise
 
 
-def _display(phase: str, report: ProgressReport | None) -> Table:
-    """Return the progress as one row: phase, bar, details."""
-    row = Table.grid(padding=(0, 2))
+def _display(phase: str, report: ProgressReport | None, width: int) -> Table:
+    """Return the progress as one row: phase, bar, details; the end of the details, the metrics, is cut to `width`."""
+    row = Table.grid(padding=(0, _GAP))
     done = percent(report.step, report.total_steps, report.percent) if report else None
     bar: list[rich_console.RenderableType] = []
+    used = len(phase) + _GAP
     if done is not None:
         bar = [ProgressBar(total=100, completed=done, width=_BAR_WIDTH), f"{done}%"]
-    details = progress.details(report) if report else ""
-    for _ in (phase, *bar):
+        used += _BAR_WIDTH + _GAP + len(f"{done}%") + _GAP
+    details = Text(progress.details(report) if report else "")
+    # Rich would make all columns narrower, and the phase and the percentage unreadable.
+    details.truncate(max(1, width - used - _GAP), overflow="ellipsis")
+    for _ in (phase, *bar, details):
         row.add_column(no_wrap=True)
-    row.add_column(no_wrap=True, overflow="ellipsis")
-    row.add_row(Text(phase, "bold"), *bar, Text(details))
+    row.add_row(Text(phase, "bold"), *bar, details)
     return row

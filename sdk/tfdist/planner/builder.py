@@ -257,7 +257,7 @@ class PlanBuilder:
             rfc3339(context.now),
             conditions=self._conditions,
             failures=self._failures,
-            progress=_if_set(progress),
+            progress=_if_set(progress) if self._context.view.status.progress is None else progress,  # may be lost
             **self._fields,
         )
 

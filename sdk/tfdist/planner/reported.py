@@ -13,6 +13,7 @@ from tfdist.status.conditions import is_true
 from tfdist.status.phase import is_terminal, training_succeeded
 from tfdist.status.progress import ended_progress, evaluation_of, exports_of, progress_of, script_evaluation_of
 from tfdist.termination import termination_message
+from tfdist.timestamps import parse_time
 
 States = Mapping[GangName, GangState]
 
@@ -42,7 +43,19 @@ def progress(view: JobView, training: GangState | None) -> Progress:
     if ended is not None:
         return ended
     report = training_report(view, training)
-    return progress_of(report, stored, training.gang) if report else stored
+    if report is not None:
+        return progress_of(report, stored, training.gang)
+    return Progress() if _is_lost(view, stored, training) else stored
+
+
+def _is_lost(view: JobView, stored: Progress, training: GangState) -> bool:
+    """Return whether the stored progress is that of an earlier attempt, from which no checkpoint restores it."""
+    if view.job is None or view.job.spec.checkpoint is not None or training.leader is None:
+        return False
+    if training_succeeded(view.status) or stored.step is None or stored.last_checkpoint is not None:
+        return False
+    created, reported = training.leader.created_at, stored.reported_at
+    return bool(created and reported) and parse_time(created) > parse_time(reported or created)
 
 
 def training_report(view: JobView, training: GangState | None) -> TimestampedReport | None:

@@ -110,7 +110,7 @@ def _report(job: Job) -> ProgressReport | None:
         total_steps=reported.total_steps,
         percent=reported.percent,
         examples_per_second=reported.examples_per_second,
-        step_time_millis=reported.step_time_millis,
+        remaining_seconds=reported.eta_seconds,
         metrics=reported.metrics or {},
     )
 
@@ -119,7 +119,7 @@ def _result(job: Job) -> Iterator[str]:
     """Yield the phase of a job that has ended, its last evaluation, and its models."""
     yield f"{job.name} {job.phase}: {job.message}" if job.message else f"{job.name} {job.phase}"
     result = result_of(job)
-    if result.evaluation is not None:
+    if result.evaluation is not None and f"at step {result.evaluation.step}: " not in job.message:
         yield f"evaluation at step {result.evaluation.step}: {progress.metrics(result.evaluation.metrics, digits=4)}"
     models = result.export or ExportStatus()
     for kind, model in (("last", models.final), ("best", models.best)):

@@ -31,12 +31,14 @@ class _Action:
     """Phases that the action leads to."""
     starts: bool
     """Whether replicas start after it."""
+    ends: bool
+    """Whether running replicas end."""
 
 
 _ACTIONS: Final = {
-    "suspend": _Action(Client.suspend, "suspended", (JobPhase.SUSPENDED,), starts=False),
-    "resume": _Action(Client.resume, "resumed", _STARTED, starts=True),
-    "restart": _Action(Client.restart, "restarted", _STARTED, starts=True),
+    "suspend": _Action(Client.suspend, "suspended", (JobPhase.SUSPENDED,), starts=False, ends=True),
+    "resume": _Action(Client.resume, "resumed", _STARTED, starts=True, ends=False),
+    "restart": _Action(Client.restart, "restarted", _STARTED, starts=True, ends=True),
 }
 
 
@@ -49,6 +51,8 @@ def execute(client: Client, names: Sequence[str], action: str, *, wait: bool, ti
         with suggesting(client, name):
             handle = JobHandle(client, selected.request(client, name))
         print(f"{RESOURCE}/{name} {selected.done}", flush=True)
+        if selected.ends and (loss := _loss(handle.job)):
+            message(loss)
         return handle
 
     handles, code = _change_each(names, change)
@@ -106,6 +110,17 @@ def _change_each(names: Sequence[str], change: Callable[[str], JobHandle]) -> tu
             message(error)
             code = _FAILED_REQUEST
     return handles, code
+
+
+def _loss(job: Job) -> str:
+    """Return what a job without checkpoints loses when its replicas end; "" if it loses nothing that is known."""
+    step = job.status.progress.step if job.status.progress else None
+    if job.spec.get("checkpoint") or not step or job.is_finished:
+        return ""
+    return (
+        f"{job.name} has no spec.checkpoint: it begins again at step 0, and loses {step} steps, unless its program "
+        "saves and restores by itself; submit it with spec.checkpoint to keep the steps of the next run"
+    )
 
 
 def _wait(handle: JobHandle, phases: tuple[JobPhase, ...], end: float | None) -> int:
