@@ -27,15 +27,13 @@ _WORKERS: Final = ("chief", "worker")
 
 def start() -> None:
     """Run a script so that its end is known, and prepare its `fit`; called while the interpreter starts."""
-    if os.environ.get(OFF_ENV, "").lower() != "off":
+    if os.environ.get(FIT_ENV, "").lower() != "off":
         run_script.restart()
     install()
 
 
 def install() -> None:
-    """Start this interpreter again if it runs a script, and make its first import of `keras` prepare `fit`."""
-    if os.environ.get(FIT_ENV, "").lower() != "off":
-        run_script.restart()
+    """Make the first import of `keras` in a script prepare `fit`."""
     if not any(isinstance(finder, _KerasFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _KerasFinder())
 
