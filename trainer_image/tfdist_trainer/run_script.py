@@ -19,22 +19,25 @@ _OWN: Final = ("tfdist_", "tfdist-")
 
 
 def restart() -> None:
-    """Replace this process, if it was started with a script, module or code of a user."""
+    """Replace this process, if it was started with a script, module or code of a user.
+
+    A process that `multiprocessing` has started stays, and finishes what its function has trained.
+    """
     if sys.flags.interactive or sys.argv[0] == __file__:
         return
     started = started_with(sys.argv, sys.orig_argv)
-    if started is None or _is_other(started[1]):
+    if started is None:
+        return
+    if started[1].kind is Kind.CODE and "multiprocessing" in started[1].target:
+        from tfdist_trainer import script_end  # noqa: PLC0415  light, but not needed by most interpreters
+
+        script_end.follow_children()
+        return
+    if Path(started[1].target).name.startswith(_OWN):
         return
     options, command = started
     arguments = [sys.executable, *options, __file__, command.kind, command.target, *command.arguments]
     os.execv(sys.executable, arguments)  # noqa: S606  the same interpreter
-
-
-def _is_other(command: PythonCommand) -> bool:
-    """Return whether a command is one of ours, or a process that `multiprocessing` has started."""
-    if command.kind is Kind.CODE:
-        return "multiprocessing" in command.target
-    return Path(command.target).name.startswith(_OWN)
 
 
 def main() -> None:

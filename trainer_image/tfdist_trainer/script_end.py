@@ -3,18 +3,20 @@
 Only code around a script knows its exit code: handlers of `atexit` do not get it, and may start no threads since
 Python 3.12. So `run` is around every script of a job: in the fork of a launcher, and in an interpreter that was started
 with the script, which `tfdist_trainer_keras.pth` starts again with `run_script`. The end of a child process of
-`multiprocessing` is that of its function.
+`multiprocessing` is that of its function (`follow_children`).
 
 It is around every interpreter in a pod, so it imports at once only what starts in milliseconds.
 """
 
 import atexit
+import functools
 import os
 import runpy
 import sys
 import threading
 import types
 from collections.abc import Callable
+from multiprocessing import process
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NoReturn
@@ -35,8 +37,6 @@ class _Process:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.runs = False
-        """Whether `run` is around the script of this process."""
         self.when_succeeded: list[Callable[[], object]] = []
         self.write_message: MessageWriter | None = None
         self.peers_wait = False
@@ -60,11 +60,6 @@ def when_succeeded(function: Callable[[], object]) -> None:
     In a child process of `multiprocessing` that is when the function has returned that the child was started for.
     """
     _process().when_succeeded.append(function)
-    multiprocessing = sys.modules.get("multiprocessing.process")
-    if multiprocessing is not None and multiprocessing.parent_process() is not None and not _process().runs:
-        from multiprocessing import util  # noqa: PLC0415
-
-        util.Finalize(None, _end_child, args=(function,), exitpriority=0)
 
 
 def report_with(write: MessageWriter) -> None:
@@ -91,7 +86,7 @@ def run(command: PythonCommand) -> None:
     Raises:
         SystemExit: the script has ended with another exit status.
     """
-    _process().runs = True
+    follow_children()
     atexit.register(_leave_peers)  # now: handlers that are registered later run before it
     try:
         _execute(command)
@@ -104,10 +99,29 @@ def run(command: PythonCommand) -> None:
         sys.excepthook(type(error), error, error.__traceback__)
         raise SystemExit(_fail(error)) from None
     _await_threads()
-    for function in _process().when_succeeded:
-        _finish(function)
-    if (write := _process().write_message) is not None:
-        write(COMPLETED, "")
+    _succeed()
+
+
+def follow_children() -> None:
+    """Make the child processes of `multiprocessing` finish what they have trained when their function has returned.
+
+    Not by a handler at their end: that does not see their exit status, and since Python 3.13 can start no thread.
+    """
+    original = process.BaseProcess.run
+    if hasattr(original, "__wrapped__"):
+        return
+
+    @functools.wraps(original)
+    def run_child(self: process.BaseProcess) -> None:
+        try:
+            original(self)
+        except SystemExit as end:
+            if not status_of(end.code):
+                _succeed()
+            raise
+        _succeed()
+
+    process.BaseProcess.run = run_child  # type: ignore[method-assign]
 
 
 def status_of(code: object) -> int:
@@ -154,6 +168,14 @@ def _waits_in_pool(thread: threading.Thread) -> bool:
     return pool is not None and frame is not None and frame.f_code.co_filename == pool.__file__
 
 
+def _succeed() -> None:
+    process_end = _process()
+    for function in process_end.when_succeeded:
+        _finish(function)
+    if process_end.write_message is not None:
+        process_end.write_message(COMPLETED, "")
+
+
 def _finish(function: Callable[[], object]) -> None:
     from tfdist_trainer import errors, log  # noqa: PLC0415
 
@@ -165,14 +187,6 @@ def _finish(function: Callable[[], object]) -> None:
         failure = errors.classify(error)
         log.error(f"tfdist_trainer: {failure.message}")
         leave(failure.reason, failure.message, failure.exit_code)
-
-
-def _end_child(function: Callable[[], object]) -> None:
-    """Finish what a child process has trained; its exception, if there is one, is being handled now."""
-    error = sys.exc_info()[1]
-    if error is None or (isinstance(error, SystemExit) and not status_of(error.code)):
-        _finish(function)
-        _write_message(COMPLETED, "")
 
 
 def _fail(error: SystemExit | Exception) -> int:
