@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from support.replica_jobs import CHECKPOINT, EXPORT, WORKER
 
 from tfdist.contract import ReplicaJob
 from tfdist_trainer import environment, script, script_end
@@ -13,19 +14,7 @@ from tfdist_trainer.upstream.strategy_worker import Worker
 
 pytestmark = pytest.mark.trainer
 
-TWO: dict[str, Any] = {
-    "name": "fashion",
-    "namespace": "team",
-    "uid": "u",
-    "strategy": "MultiWorkerMirrored",
-    "task": "Train",
-    "role": "worker",
-    "index": 1,
-    "attempt": 0,
-    "replicas": {"worker": 2},
-}
-CHECKPOINT = {"directory": "/ckpt", "keep": 3, "restore": "Latest"}
-EXPORT = {"directory": "/ckpt/export", "formats": ["Keras"], "which": ["Final"]}
+TWO = WORKER | {"index": 1, "replicas": {"worker": 2}}
 
 
 def job(**fields: Any) -> ReplicaJob:

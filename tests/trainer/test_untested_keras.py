@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 import pytest
+from support.replica_jobs import CHECKPOINT, EXPORT, WORKER
 
 from tfdist.contract import ReplicaJob
 from tfdist_trainer import script_end
@@ -11,20 +12,6 @@ from tfdist_trainer.keras import untested
 from tfdist_trainer.upstream import keras_fit
 
 pytestmark = pytest.mark.trainer
-
-ONE: dict[str, Any] = {
-    "name": "fashion",
-    "namespace": "team",
-    "uid": "u",
-    "strategy": "MultiWorkerMirrored",
-    "task": "Train",
-    "role": "worker",
-    "index": 0,
-    "attempt": 0,
-    "replicas": {"worker": 1},
-}
-CHECKPOINT = {"directory": "/ckpt", "keep": 3, "restore": "Latest"}
-EXPORT = {"directory": "/ckpt/export", "formats": ["Keras"], "which": ["Final"]}
 
 
 @pytest.mark.parametrize(
@@ -45,7 +32,7 @@ def test_a_fit_that_the_job_needs_more_of_ends_with_78(
     # given
     ends: list[Any] = []
     wrapped: list[Any] = []
-    monkeypatch.setenv("TFDIST_JOB", ReplicaJob.model_validate(ONE | fields).to_json())
+    monkeypatch.setenv("TFDIST_JOB", ReplicaJob.model_validate(WORKER | fields).to_json())
     monkeypatch.setattr(keras, "__version__", "3.8.0")
     monkeypatch.setattr(keras_fit, "wrap", lambda _, wrapper: wrapped.append(wrapper(None)))
     monkeypatch.setattr(script_end, "leave", lambda *end: ends.append(end))
@@ -61,5 +48,5 @@ def test_a_fit_that_the_job_needs_more_of_ends_with_78(
 
 
 def test_workers_that_may_train_alone_need_no_more() -> None:
-    job = ReplicaJob.model_validate(ONE | {"replicas": {"worker": 2}})
+    job = ReplicaJob.model_validate(WORKER | {"replicas": {"worker": 2}})
     assert untested.needs_of(job, may_train_alone=True) == ""

@@ -26,7 +26,7 @@ FILES = {
     ),
     "certs/tls.pem": (PEM.format("RSA "), [KEY, KEY[::-1]]),
     ".npmrc": (
-        "//registry.npmjs.org/:_authToken=npm_0123456789abcdefghij\n//npm.example.org/:_auth=bWU6cGE1NQ==\n",
+        "//registry.example.org/:_authToken=npm_0123456789abcdefghij\n//npm.example.org/:_auth=bWU6cGE1NQ==\n",
         ["npm_0123456789abcdefghij", "bWU6cGE1NQ"],
     ),
     ".pypirc": ("[pypi]\nusername = __token__\npassword = pypi-AgEIcHlwaS5vcmc\n", ["pypi-AgEIcHlwaS5vcmc"]),

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from tfdist.contract_reports import ProgressReport
 
 FIRST_SECONDS: Final = 30.0
-"""Steps of so many seconds are a basis before the first epoch has passed, or without epochs."""
+"""How long the steps before the first estimate take, until an epoch has passed or without epochs."""
 _MAX_MARKS: Final = 64
 
 

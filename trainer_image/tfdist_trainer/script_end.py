@@ -75,9 +75,16 @@ def leave_at_once() -> None:
 def leave(reason: str, message: str, exit_code: int) -> NoReturn:
     """End this process at once: the interpreter's end waits for other workers."""
     _write_message(reason, message)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(exit_code)
+    _exit(exit_code)
+
+
+def leave_with(error: Exception) -> NoReturn:
+    """End this process at once with the message and the exit code of an error, see `errors.classify`."""
+    from tfdist_trainer import errors, log  # noqa: PLC0415
+
+    failure = errors.classify(error)
+    log.error(f"tfdist_trainer: {failure.message}")
+    leave(failure.reason, failure.message, failure.exit_code)
 
 
 def run(command: PythonCommand) -> None:
@@ -155,10 +162,10 @@ def _search_first(folder: Path) -> None:
 def _await_threads() -> None:
     """Wait for the threads that the script has left, as the interpreter does at its end."""
     for thread in threading.enumerate():
-        while thread is not threading.current_thread() and not thread.daemon and not _waits_in_pool(thread):
+        if thread is threading.current_thread() or thread.daemon:
+            continue
+        while thread.is_alive() and not _waits_in_pool(thread):
             thread.join(_POLL_SECONDS)
-            if not thread.is_alive():
-                break
 
 
 def _waits_in_pool(thread: threading.Thread) -> bool:
@@ -169,24 +176,20 @@ def _waits_in_pool(thread: threading.Thread) -> bool:
 
 
 def _succeed() -> None:
-    process_end = _process()
-    for function in process_end.when_succeeded:
+    for function in _process().when_succeeded:
         _finish(function)
-    if process_end.write_message is not None:
-        process_end.write_message(COMPLETED, "")
+    _write_message(COMPLETED, "")
 
 
 def _finish(function: Callable[[], object]) -> None:
-    from tfdist_trainer import errors, log  # noqa: PLC0415
+    from tfdist_trainer import errors  # noqa: PLC0415
 
     try:
         function()
     except Exception as error:  # the script has ended, but what was asked of its job does not exist
         if not isinstance(error, errors.TrainerError):
             sys.excepthook(type(error), error, error.__traceback__)
-        failure = errors.classify(error)
-        log.error(f"tfdist_trainer: {failure.message}")
-        leave(failure.reason, failure.message, failure.exit_code)
+        leave_with(error)
 
 
 def _fail(error: SystemExit | Exception) -> int:
@@ -208,11 +211,15 @@ def _fail(error: SystemExit | Exception) -> int:
 
 def _leave_peers() -> None:
     """End a process whose `fit` has failed under several workers: the interpreter may abort at its end, with 134."""
-    process = _process()
-    if process.peers_wait and process.failed_with is not None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(process.failed_with)
+    status = _process().failed_with
+    if _process().peers_wait and status is not None:
+        _exit(status)
+
+
+def _exit(status: int) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _write_message(reason: str, message: str) -> None:

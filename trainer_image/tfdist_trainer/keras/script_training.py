@@ -265,5 +265,4 @@ def _exit_on_error() -> Iterator[None]:
     try:
         yield
     except TrainerError as error:
-        log.error(f"tfdist_trainer.keras: {error}")
-        script_end.leave(error.reason, str(error), error.exit_code)
+        script_end.leave_with(error)

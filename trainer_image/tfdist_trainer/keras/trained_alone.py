@@ -82,5 +82,4 @@ class TrainedAlone:
         log.event("trained-alone", model=model.name, reason=text)
         script.report_training_alone()
         if self._job.checkpoint is not None or self._job.export is not None:
-            log.error(f"tfdist_trainer.keras: {text}")
-            script_end.leave(ConfigurationError.reason, text, ConfigurationError.exit_code)
+            script_end.leave_with(ConfigurationError(text))

@@ -52,7 +52,6 @@ def _rejected(needs: str, original: Callable[..., Any]) -> Callable[..., Any]:  
             f"Keras {keras.__version__}: {needs} of this job needs keras{KERAS}, which `pip install tfdist-trainer` "
             "installs; change the image, or set TFDIST_KERAS_FIT=off to leave fit to Keras"
         )
-        log.error(f"tfdist_trainer.keras: {text}")
-        script_end.leave(ConfigurationError.reason, text, ConfigurationError.exit_code)
+        script_end.leave_with(ConfigurationError(text))
 
     return fit
