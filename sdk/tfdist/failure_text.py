@@ -16,12 +16,16 @@ _IGNORED: Final = re.compile(r"^(?:Exception ignored (?:in|while|on)\b|Error in 
 _GROUP: Final = "Exception Group Traceback"
 _IN_GROUP: Final = re.compile(r"^ +\| (?=\S)(?!(?:Exception Group )?Traceback )")
 """Margin of an exception in the traceback of an exception group; frames are further to the right."""
+_END_OF_GROUP: Final = re.compile(r"^ +\+-+$")
 _SYNTAX: Final = re.compile(r"^(?:SyntaxError|IndentationError|TabError): ")
 _POSITION: Final = re.compile(r'^\s+File "([^"]+)", line (\d+)')
 _EXCEPTION: Final = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration)\b(?::|$)")
 """First line of an exception outside of a traceback, by the names that Python's guide to style recommends."""
 _GRAPH_ERROR: Final = "Graph execution error:"
 _FRAME: Final = re.compile(r'^\s+File "')
+_FRAME_OF_TRACEBACK: Final = re.compile(r'^\s+File "[^"]+", line \d+, in ')
+_LINES_OF_POSITION: Final = 3
+"""File, source and caret, before a syntax error."""
 _NODE: Final = re.compile(r"(?:(?<!\s)\s++)?(?:\[\[.*|\[Op:\w++\])|\{\{function_node [^{}]*+\}\}\s*+")
 """A node of a TensorFlow graph, or the function that an operation belongs to, to the end of its line or before it.
 
@@ -45,22 +49,18 @@ def cause_in(output: str) -> str:
     """Return the cause of a failure in one line of at most 512 characters, from the end of a program's output.
 
     It is the type and message of the exception after the last traceback, with the error of the operation if
-    TensorFlow raised it in a graph, the first exception of a group, and file and line of a syntax error; else the last
-    line that names an error; else the last line that is neither a log message of a library nor a node of a graph.
-    Returns "" for an empty output.
+    TensorFlow raised it in a graph, the first exception of a group, and file and line of a syntax error. Without a
+    traceback, whose first lines may have been cut off, it is that of the last line that names an error, or after the
+    last frame; else the last line that is neither a log message of a library nor a node of a graph. Returns "" for an
+    empty output.
     """
     lines = output.splitlines()
     starts = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
-    starts_of_tracebacks = [number for number in starts if not (number and _IGNORED.match(lines[number - 1]))]
-    if starts:
-        start = (starts_of_tracebacks or starts)[-1]
-        raised_in = _of_group if _GROUP in lines[start] else _raise_statement
-        if statement := raised_in(lines[start + 1 :]):
-            return statement[:LONGEST_CAUSE]
-    text = [line.strip() for line in lines if _without_nodes(line).strip() and not _LOG.match(line)]
-    exceptions = [line for line in text if _EXCEPTION.match(line)]
-    cause = (exceptions or text or [line.strip() for line in lines if line.strip()] or [""])[-1]
-    return (_without_nodes(cause) or cause)[:LONGEST_CAUSE]
+    raised = [number for number in starts if not (number and _IGNORED.match(lines[number - 1]))]
+    cause = _raised_after(lines, raised[-1]) if raised else ""
+    cause = cause or _raised_before(lines[: starts[0]] if starts else lines)
+    cause = cause or (_raised_after(lines, starts[-1]) if starts else "")
+    return (cause or _last_line(lines))[:LONGEST_CAUSE]
 
 
 def same_cause(one: str, other: str) -> bool:
@@ -76,9 +76,31 @@ def early_exit(completed: Sequence[str]) -> str:
     return f"{names} had exited with 0 before: all replicas must take part in every step until the end"
 
 
+def _raised_after(lines: Sequence[str], traceback: int) -> str:
+    """Return the exception of the traceback that begins in a line; "" if the output ends before it."""
+    remaining = lines[traceback + 1 :]
+    return _of_group(remaining) if _GROUP in lines[traceback] else _raise_statement(remaining)
+
+
+def _raised_before(lines: Sequence[str]) -> str:
+    """Return the exception of a traceback whose first lines were cut off, which end with `lines`; "" for none."""
+    if any(map(_END_OF_GROUP.match, lines)) and (group := _of_group(lines)):
+        return group
+    texts = [line.strip() for line in lines]
+    graph = [number for number, text in enumerate(texts) if text.endswith(_GRAPH_ERROR) and not _LOG.match(text)]
+    named = graph or [number for number, text in enumerate(texts) if _EXCEPTION.match(text)]
+    if named:
+        position = lines[max(0, named[-1] - _LINES_OF_POSITION) : named[-1]]
+        frames = [line for line in position if _FRAME.match(line)]
+        return _raise_statement([*frames, texts[named[-1]], *lines[named[-1] + 1 :]])
+    calls = [number for number, line in enumerate(lines) if _FRAME_OF_TRACEBACK.match(line)]
+    return _raise_statement(lines[calls[-1] + 1 :]) if calls else ""
+
+
 def _raise_statement(lines: Sequence[str]) -> str:
     """Return the exception that follows the frames of a traceback; "" if the output ends before it."""
-    first = next((number for number, line in enumerate(lines) if line.strip() and not line[0].isspace()), None)
+    unindented = (number for number, line in enumerate(lines) if line.strip() and not line[0].isspace())
+    first = next((number for number in unindented if not _LOG.match(lines[number])), None)
     if first is None:
         return ""
     if _SYNTAX.match(lines[first]):
@@ -111,10 +133,22 @@ def _position(frames: Sequence[str]) -> str:
 
 
 def _of_group(lines: Sequence[str]) -> str:
-    """Return the exception group that follows the frames of a traceback, with the first exception that is no group."""
+    """Return the exception group that follows the frames of a traceback, with the first exception that is no group.
+
+    If the line of the group was cut off, it is the first exception alone.
+    """
     exceptions = [line[margin.end() :].strip() for line in lines if (margin := _IN_GROUP.match(line))]
     first = next((text for text in exceptions if "ExceptionGroup: " not in text), "")
-    return f"{exceptions[0]}; the first: {first}" if first else "".join(exceptions[:1])
+    if not first or first == exceptions[0]:
+        return "".join(exceptions[:1])
+    return f"{exceptions[0]}; the first: {first}"
+
+
+def _last_line(lines: Sequence[str]) -> str:
+    """Return the last line that is neither a log message of a library nor a node of a graph; else the last one."""
+    filled = [line.strip() for line in lines if line.strip()]
+    text = (text for line in reversed(filled) if not _LOG.match(line) and (text := _without_nodes(line).strip()))
+    return next(text, "".join(filled[-1:]))
 
 
 def _without_nodes(line: str) -> str:

@@ -131,6 +131,10 @@ OUTPUT = {
     "frames of a graph": repeated('  File "a", line 1\n', before=f"{TRACEBACK}E: Graph execution error:\n"),
     "exceptions of a group": repeated("  | ExceptionGroup: a\n", before=f"  + Exception Group {TRACEBACK}"),
     "names of exceptions": repeated("Error."),
+    "exceptions without a traceback": repeated("Error:\n"),
+    "errors in a graph without a traceback": repeated("Error: Graph execution error:\n"),
+    "a group without a traceback": repeated("  | Error: a\n", after="  +---\n"),
+    "frames without a traceback": repeated('  File "a", line 1, in a\n'),
 }
 """Ends of the output of a program."""
 

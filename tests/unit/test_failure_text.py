@@ -53,6 +53,11 @@ IGNORED = (
     f"{FRAMES}RuntimeError: real\nException ignored in: <function Pool.__del__ at 0x7f>\n{FRAMES}OSError: closed\n"
 )
 
+CHAIN = (
+    f"{FRAMES}KeyError: 'a'\n\nDuring handling of the above exception, another exception occurred:\n\n"
+    f"{FRAMES}mine.OutOfPaper: tray 2\nbye from atexit\n"
+)
+
 CAUSES = {
     "an exception": (f"epoch 1\n{FRAMES}ValueError: no column 'price'\n", "ValueError: no column 'price'"),
     "an exception of a class with any name": (f"{FRAMES}mine.OutOfPaper: tray 2", "mine.OutOfPaper: tray 2"),
@@ -122,6 +127,54 @@ CAUSES = {
 @pytest.mark.parametrize(("output", "cause"), CAUSES.values(), ids=CAUSES)
 def test_the_cause_is_found_in_the_output(output: str, cause: str) -> None:
     assert cause_in(output) == cause
+
+
+SHAPES = "Incompatible shapes: [8,3] vs. [8,4]"
+LOCKFILE = "cache lockfile already exists ('/cache/train_0.lockfile'). If you are sure"
+CUT = {
+    "before an error in a graph": (
+        GRAPH,
+        "tensorflow.python.framework.errors_impl.Inv",
+        f"tensorflow.python.framework.errors_impl.InvalidArgumentError: {SHAPES}",
+    ),
+    "in the type of an error in a graph": (GRAPH, "ArgumentError: Graph", f"ArgumentError: {SHAPES}"),
+    "after the type of an error in a graph": (PIPELINE, "Graph execution", f"Graph execution error: {LOCKFILE}"),
+    "between the frames of a graph": (GRAPH, '  File "keras/trainer.py"', SHAPES),
+    "before a group": (
+        GROUP,
+        '  |   File "train.py", line 8',
+        "ExceptionGroup: two shards failed (2 sub-exceptions); the first: OSError: disk full",
+    ),
+    "in a group": (GROUP, '    |   File "train.py", line 4', "OSError: disk full"),
+    "in a syntax error": (
+        SYNTAX,
+        '  File "/code/model.py"',
+        "SyntaxError: invalid syntax (/code/model.py, line 7)",
+    ),
+    "after the position of a syntax error": (SYNTAX, "    def f(:", "SyntaxError: invalid syntax"),
+    "in the last of several exceptions": (
+        CHAIN[CHAIN.rindex("Traceback") :],
+        '  File "train.py"',
+        "mine.OutOfPaper: tray 2",
+    ),
+    "before a message that begins in its second line": (
+        f"{FRAMES}ValueError:\nbad layer\n",
+        '  File "train.py"',
+        "ValueError: bad layer",
+    ),
+    "before a destructor that fails after the exception": (
+        IGNORED,
+        "    load()\nRuntimeError: real",
+        "RuntimeError: real",
+    ),
+}
+
+
+@pytest.mark.parametrize(("output", "kept_from", "cause"), CUT.values(), ids=CUT)
+def test_the_cause_is_found_in_an_output_that_was_cut_after_its_line_traceback(
+    output: str, kept_from: str, cause: str
+) -> None:
+    assert cause_in(output[output.index(kept_from) :]) == cause
 
 
 @given(st.text(max_size=3000))
