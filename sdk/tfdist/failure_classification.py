@@ -14,8 +14,9 @@ from typing import Final, Protocol, TypeVar
 from tfdist import regex
 from tfdist.api.policies import FailurePolicy, FailureRule
 from tfdist.contract import ExitCode, Role
+from tfdist.failure_text import may_be_lost_connection
 from tfdist.start_error import exec_error
-from tfdist.termination import termination_message
+from tfdist.termination import termination_message, termination_summary
 
 
 class TerminatedReplica(Protocol):
@@ -110,7 +111,9 @@ LIMIT_MESSAGE: Final = "runPolicy.backoffLimit of {limit} exceeded (counted rest
 SECONDARY: Final = "Secondary"
 """A failure caused by another one."""
 
+_ABORTED: Final = 128 + 6
 _TERMINATED: Final = 128 + 15
+_OWN_CODES: Final = frozenset(ExitCode)
 _OWN_STORAGE_LIMIT: Final = re.compile(r"exceed(?:s|ed) (?:its local ephemeral storage|the total|the) limit")
 _END_UNKNOWN: Final = frozenset({"Unknown", "ContainerStatusUnknown"})
 """Reasons of a container that ended while its runtime or kubelet did not run: containerd and the kubelet then make up
@@ -256,6 +259,19 @@ def _reports_out_of_memory(text: str) -> bool:
     return message is not None and message.reason == OUT_OF_MEMORY
 
 
+def may_have_lost_peer(pod: TerminatedReplica) -> bool:
+    """Return whether a failure follows from that of a peer: by exit code 75, or by the words of its error.
+
+    The error decides only for a program that ended by itself with an exit code of no meaning, or aborted.
+    """
+    if pod.exit_code == ExitCode.PEER_LOST:
+        return True
+    ended_by_error = pod.exit_code == _ABORTED or classify(pod).reason == APPLICATION_ERROR
+    if not ended_by_error or pod.exit_code in _OWN_CODES:
+        return False
+    return may_be_lost_connection(termination_summary(pod.message))
+
+
 def root_cause(
     failed: Sequence[_ReplicaT], policy: FailurePolicy | None = None, order: Callable[[_ReplicaT], int] = lambda _: 0
 ) -> _ReplicaT:
@@ -269,14 +285,19 @@ def root_cause(
 
     For a pod that is being deleted `lost_at` is the time of the request: its end, and that of its peers, follow from
     it. Times have a resolution of one second; within a second the most severe action wins, then the name, so that
-    every reconcile gives the same result.
+    every reconcile gives the same result. An error that only may be the loss of a peer, see `may_have_lost_peer`, is
+    not the root cause if another failure has the same rank.
     """
 
-    def key(pod: _ReplicaT) -> tuple[bool, int, str, int, str]:
-        severity = _SEVERITY[classify(pod, policy).action]
-        return (pod.exit_code == ExitCode.PEER_LOST, order(pod), pod.lost_at or "9", severity, pod.name)
+    def rank(pod: _ReplicaT) -> tuple[bool, int]:
+        return pod.exit_code == ExitCode.PEER_LOST, order(pod)
 
-    return min(failed, key=key)
+    def key(pod: _ReplicaT) -> tuple[str, int, str]:
+        return pod.lost_at or "9", _SEVERITY[classify(pod, policy).action], pod.name
+
+    first = min(map(rank, failed))
+    observed_first = sorted((pod for pod in failed if rank(pod) == first), key=key)
+    return next((pod for pod in observed_first if not may_have_lost_peer(pod)), observed_first[0])
 
 
 _SEVERITY: Final = {action: rank for rank, action in enumerate(Action)}

@@ -44,6 +44,16 @@ _LOG: Final = re.compile(
 _VARYING: Final = re.compile(r"0x[0-9a-f]+|\d+")
 """Numbers: times, addresses, identifiers of threads and processes, steps."""
 
+PEER_ERRORS: Final = frozenset({"UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError"})
+"""TensorFlow's errors of a collective whose peer was lost."""
+_LOST_CONNECTION: Final = re.compile(
+    rf"^(?:\w+\.)*(?:{'|'.join(sorted(PEER_ERRORS))})\b"
+    r"|connection (?:reset|closed|aborted|lost)|connection refused|socket closed|broken pipe|end of file"
+    r"|deadline[ _]exceeded|statuscode\.unavailable|collective ops is aborted|coordination service|heartbeat"
+    r"|\b(?:gloo|nccl)",
+    re.IGNORECASE,
+)
+
 
 def cause_in(output: str) -> str:
     """Return the cause of a failure in one line of at most 512 characters, from the end of a program's output.
@@ -66,6 +76,14 @@ def cause_in(output: str) -> str:
 def same_cause(one: str, other: str) -> bool:
     """Return whether two causes are equal but for the numbers in them."""
     return _VARYING.sub("0", one) == _VARYING.sub("0", other)
+
+
+def may_be_lost_connection(cause: str) -> bool:
+    """Return whether a cause is one that the end of a peer has, by the words of TensorFlow, gRPC, Gloo and sockets.
+
+    A server that is no peer, such as a database, leaves the same words.
+    """
+    return _LOST_CONNECTION.search(cause) is not None
 
 
 def early_exit(completed: Sequence[str]) -> str:

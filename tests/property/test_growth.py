@@ -328,6 +328,7 @@ TABLE: tuple[Row, ...] = (
     *texts("tfdist.printable.printable", QUOTED),
     *texts("tfdist.printable.printable_line", HOSTILE | QUOTED),
     *texts("tfdist.failure_text.cause_in", HOSTILE | OUTPUT),
+    *texts("tfdist.failure_text.may_be_lost_connection", HOSTILE | OUTPUT),
     *texts("tfdist.failure_text.same_cause", NAMES, "a"),
     *texts("tfdist.failure_classification.exceeded_own_storage", {"limits": repeated("exceeds its ")}, EVICTED),
     *texts("tfdist.start_error.exec_error", QUOTED, "StartError"),

@@ -137,6 +137,27 @@ def at(second: int, name: str, code: int | None, **fields: Any) -> PodSummary:
     return pod(name, "F", exit_code=code, finished_at=f"2030-01-02T03:04:{second:02}Z", **fields)
 
 
+PEER_ERRORS = (
+    "tensorflow.python.framework.errors_impl.UnavailableError: Collective ops is aborted by: Socket closed",
+    "UnavailableError: Graph execution error:\n\nfailed to connect to all addresses; last error: UNKNOWN",
+    "InternalError: Deadline Exceeded",
+    "ConnectionResetError: [Errno 104] Connection reset by peer",
+    "ConnectionRefusedError: [Errno 111] Connection refused",
+    "RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:3319",
+    "grpc._channel._InactiveRpcError: <_InactiveRpcError of RPC that terminated with: status = StatusCode.UNAVAILABLE",
+    '{"reason": "Exit", "message": "AbortedError: Coordination service is down"}',
+)
+"""Ends of scripts that do not leave with exit code 75: of an image without the trainer."""
+OWN_ENDS = {
+    "out of memory, and not its peer": at(3, "worker-1", 137, reason="OOMKilled"),
+    "a node that was lost, and not its peer": at(3, "worker-1", None, disrupted=True),
+    "an eviction, and not its peer": at(3, "worker-1", 137, disrupted=True, reason="Evicted"),
+    "a segmentation fault, and not its peer": at(3, "worker-1", 139),
+    "an exception, and not its peer": at(3, "worker-1", 1, message="ValueError: shapes differ"),
+    "an end without a word, and not its peer": at(3, "worker-1", 1),
+}
+
+
 @pytest.mark.parametrize(
     ("why", "failed", "cause"),
     [
@@ -144,6 +165,38 @@ def at(second: int, name: str, code: int | None, **fields: Any) -> PodSummary:
         ("not the loss of a peer", [at(1, "worker-0", 75), at(3, "worker-1", 139)], "worker-1"),
         ("the loss of a peer, alone", [at(4, "worker-0", 75), at(3, "worker-1", 75)], "worker-1"),
         ("the gravest of a second", [at(3, "worker-0", 1), at(3, "worker-1", 78)], "worker-1"),
+        *(
+            (
+                f"a kill, and not {peer_error}",
+                [at(2, "worker-0", 1, message=peer_error), at(3, "worker-1", 137)],
+                "worker-1",
+            )
+            for peer_error in PEER_ERRORS
+        ),
+        *((why, [at(2, "worker-0", 1, message=PEER_ERRORS[0]), end], "worker-1") for why, end in OWN_ENDS.items()),
+        (
+            "an abort because of the connection to a peer is not",
+            [
+                at(2, "worker-0", 134, message="terminate called\n  what():  [gloo/pair.cc:1] x\n"),
+                at(3, "worker-1", 139),
+            ],
+            "worker-1",
+        ),
+        (
+            "the first of errors that all may be the loss of a peer",
+            [at(2, "worker-1", 1, message="ConnectionRefusedError: db"), at(3, "worker-0", 1, message=PEER_ERRORS[0])],
+            "worker-1",
+        ),
+        (
+            "a failed access to storage, whose exit code is known",
+            [at(2, "worker-1", 74, message="Connection reset by peer"), at(3, "worker-0", 137)],
+            "worker-1",
+        ),
+        (
+            "a kill, whatever the log of the killed replica ends with",
+            [at(3, "worker-1", 137, message=PEER_ERRORS[0]), at(2, "worker-0", 1, message=PEER_ERRORS[1])],
+            "worker-1",
+        ),
         ("the name decides at last", [at(3, "worker-1", 1), at(3, "worker-0", 1)], "worker-0"),
         (
             "a deletion is of the time it was asked for",

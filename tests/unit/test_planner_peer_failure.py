@@ -25,6 +25,24 @@ def test_a_lost_peer_waits_a_moment_for_the_failure_that_it_followed_from() -> N
     assert root_cause_of(late) == "PeerLost"
 
 
+def test_an_error_that_may_be_the_loss_of_a_peer_waits_for_it_too() -> None:
+    running = stored("worker-0:R worker-1:R")
+    aborted = pod("worker-0", "F", exit_code=1, message="UnavailableError: Collective ops is aborted by: Socket closed")
+    early = planned([aborted, pod("worker-1", "R")], running)
+    assert (early.creates, early.requeue_after_seconds) == ((), 3.0)
+
+    killed = pod("worker-1", "F", exit_code=137, finished_at="2030-01-02T03:04:05Z")
+    assert root_cause_of(planned([aborted, killed], running)) == "Crash"
+    later = NOW + timedelta(seconds=3)
+    late = planned([aborted, pod("worker-1", "R")], running, now=later, failure_seen_at=early.failure_seen_at)
+    assert root_cause_of(late) == "ApplicationError"
+
+
+def test_a_pod_that_was_deleted_is_the_cause_of_an_error_that_may_be_the_loss_of_a_peer() -> None:
+    aborted = pod("worker-0", "F", exit_code=1, message="UnavailableError: Socket closed")
+    assert root_cause_of(planned([aborted], stored("worker-0:R worker-1:R"))) == "Disruption"
+
+
 @pytest.mark.parametrize("finished_at", ["2030-01-02T03:04:07Z", "2030-01-02T03:04:01Z", ""])
 def test_the_grace_period_for_the_root_cause_does_not_depend_on_the_clock_of_the_node(finished_at: str) -> None:
     running = stored("worker-0:R worker-1:R")

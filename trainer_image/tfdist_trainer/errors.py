@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tfdist.contract import ExitCode
-from tfdist.failure_text import GRAPH_TRACEBACK
+from tfdist.failure_text import GRAPH_TRACEBACK, PEER_ERRORS
 from tfdist.url_credentials import without_credentials
 
 
@@ -117,8 +117,6 @@ class Failure:
     message: str
 
 
-_PEER_ERRORS: Final = frozenset({"UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError"})
-
 _PEER_WORDS: Final = re.compile(
     r"collective|connection reset|connection refused|connection closed|socket closed|coordination service|"
     r"incarnation|barrier|heartbeat|peer",
@@ -141,7 +139,7 @@ def classify(error: BaseException) -> Failure:
         text += f"; the first: {_first_of(error)}"
     message = f"{name}: {text}"
     if type(error).__module__.startswith("tensorflow"):
-        if name in _PEER_ERRORS or (name in _PEER_CANDIDATES and _PEER_WORDS.search(text)):
+        if name in PEER_ERRORS or (name in _PEER_CANDIDATES and _PEER_WORDS.search(text)):
             return Failure(ExitCode.PEER_LOST, PeerLostError.reason, message)
         if name == "DataLossError":
             return Failure(ExitCode.DATA_MALFORMED, DataMalformedError.reason, message)

@@ -5,10 +5,11 @@ SIGSTOP, on a partitioned node, or in a system call that never returns: then Ten
 only that peer still runs. So running replicas are probed, and one that does not answer is the root cause.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tfdist.contract import ExitCode
+from tfdist.failure_classification import may_have_lost_peer
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.planner.context import PlanContext
@@ -18,13 +19,18 @@ ROOT_CAUSE_GRACE_SECONDS: Final = 3.0
 """Time to wait for the report of the failure that made others lose their peer."""
 
 
-def _surviving_peers(state: GangState) -> Sequence[PodSummary]:
+def _has_lost_peer(pod: PodSummary) -> bool:
+    return pod.exit_code == ExitCode.PEER_LOST
+
+
+def _surviving_peers(
+    state: GangState, lost_peer: Callable[[PodSummary], bool] = _has_lost_peer
+) -> Sequence[PodSummary]:
     """Return the running replicas if all failed ones lost a peer; none if any failed for another reason."""
-    if state.deleted_members or any(
-        p.exit_code != ExitCode.PEER_LOST or p.deleting or p.disrupted for p in state.failed_or_terminating
-    ):
+    if state.deleted_members or any(p.deleting or p.disrupted for p in state.failed_or_terminating):
         return ()
-    return [p for p in state.pods if p.state is PodState.RUNNING]
+    running = [p for p in state.pods if p.state is PodState.RUNNING]
+    return running if running and all(map(lost_peer, state.failed_or_terminating)) else ()
 
 
 def _probe_id(state: GangState) -> str:
@@ -37,7 +43,7 @@ def root_cause_grace_remaining_seconds(context: PlanContext, state: GangState) -
     Kubelets report within a second or two, each for its own node: the failure of a peer may be reported after the
     failures that it causes. The time counts from when this process saw the first of these: the clocks of nodes differ.
     """
-    if not _surviving_peers(state):
+    if not _surviving_peers(state, may_have_lost_peer):
         return 0.0
     first_seen = min(context.failure_seen_at[p.name] for p in state.failed_or_terminating)
     return max(0.0, ROOT_CAUSE_GRACE_SECONDS - (context.now - first_seen).total_seconds())

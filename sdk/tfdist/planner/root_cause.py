@@ -10,12 +10,12 @@ from tfdist.failure_classification import (
     DISRUPTION,
     LIMIT_EXCEEDED,
     LIMIT_MESSAGE,
-    PEER_LOST,
     SECONDARY,
     STALLED,
     Action,
     Classification,
     classify,
+    may_have_lost_peer,
     root_cause,
 )
 from tfdist.failure_text import early_exit
@@ -69,7 +69,7 @@ def root_cause_of_gang(context: PlanContext, state: GangState) -> RootCause:
         else None
     )
     classification = classify(cause, policy) if cause else DISRUPTION
-    if cause is None or (state.deleted_members and classification.reason == PEER_LOST):
+    if cause is None or (state.deleted_members and may_have_lost_peer(cause)):
         return _deletion_cause(state.deleted_members[0], state.deleted_members, state.failed_or_terminating)
     others = tuple(p for p in state.failed_or_terminating if p is not cause)
     text = "; ".join(filter(None, (describe_failure(cause), early_exit(_completed_before(cause, state)))))
