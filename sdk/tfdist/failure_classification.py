@@ -100,6 +100,7 @@ EVICTED: Final = "Evicted"
 OOM_KILLED: Final = "OOMKilled"
 """Reason of a container whose process 1 was killed by the kernel because it was out of memory."""
 APPLICATION_ERROR: Final = "ApplicationError"
+USER_ERROR: Final = "UserError"
 PEER_LOST: Final = "PeerLost"
 REPEATED_ERROR: Final = "RepeatedError"
 """The same error in two consecutive attempts without a new checkpoint: a third would fail alike."""
@@ -170,12 +171,12 @@ RULES: Final = (
     ExitRule(
         "its command cannot be executed: `exec: ...` in the message of `StartError` or `ContainerCannotRun`",
         lambda pod: exec_error(pod.reason, pod.message) is not None,
-        Classification("UserError", Action.FAIL),
+        Classification(USER_ERROR, Action.FAIL),
     ),
     ExitRule(
         f"{_codes(_USER_CODES)}: an error of the user that every restart would repeat",
         lambda pod: pod.exit_code in _USER_CODES,
-        Classification("UserError", Action.FAIL),
+        Classification(USER_ERROR, Action.FAIL),
     ),
     ExitRule(
         f"{_codes([ExitCode.DEVICE_MISSING])}: a GPU of its container is missing or faulty",

@@ -214,6 +214,11 @@ class ConditionReason(Reason):
         "the program of a job with `checkpoint` has reported no checkpoint: the field had no effect, unless the "
         "program saves by itself",
     )
+    FAILED_AFTER_TRAINING = (
+        "FailedAfterTraining",
+        "`Degraded=True`",
+        "the job succeeded by `successPolicy`, and another worker failed after training; the message has its error",
+    )
     SUCCEEDED = "Succeeded", "`Succeeded=True`", "the job did all its work"
     JOB_FINISHED = "JobFinished", "`False` of `PodsReady`, `Restarting`, `Stalled`, `Suspended`", "the job has finished"
 
@@ -272,6 +277,11 @@ class EventReason(Reason):
         "CheckpointUnused",
         "Warning",
         "`checkpoint` had no effect on a training that has ended, see the condition `Degraded`",
+    )
+    FAILED_AFTER_TRAINING = (
+        "FailedAfterTraining",
+        "Warning",
+        "a worker failed after the training of a job that succeeded, see the condition `Degraded`",
     )
     CHANGE_NOT_APPLIED = (
         "ChangeNotApplied",

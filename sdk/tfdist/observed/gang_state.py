@@ -9,7 +9,7 @@ from tfdist.contract import Role
 from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
 from tfdist.render.gang import Gang, Member
 
-_COUNTED_ROLES = frozenset({Role.CHIEF, Role.WORKER, Role.EVALUATOR, Role.EVALUATION})
+COUNTED_ROLES = frozenset({Role.CHIEF, Role.WORKER, Role.EVALUATOR, Role.EVALUATION})
 """Roles whose success counts; a parameter server never ends by itself."""
 
 _NODES: Final = "nodes are available"
@@ -44,7 +44,7 @@ class GangState:
     @property
     def all_succeeded(self) -> bool:
         """Whether every member whose success counts has succeeded."""
-        counted = [m for m in self.gang.members if m.role in _COUNTED_ROLES]
+        counted = [m for m in self.gang.members if m.role in COUNTED_ROLES]
         return all(m.name in self.record.completed for m in counted)
 
     @property

@@ -11,6 +11,7 @@ from tfdist.observed.gang_record import stored_records
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodSummary
 from tfdist.planner.decision import min_delay
+from tfdist.planner.failed_after_training import report_failure_after_training
 from tfdist.planner.finished_job import report_unused_change
 from tfdist.planner.kueue import finished_workload
 from tfdist.planner.plan import Plan
@@ -24,11 +25,14 @@ from tfdist.timestamps import parse_time, rfc3339
 def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -> Plan:
     """Return the plan of a finished job.
 
-    Two parts of its status can change: `replicas`, until all pods have ended, and the message of the terminal
-    condition, after a change of the specification.
+    Three parts of its status can change: `replicas`, until all pods have ended, the condition of a worker that fails
+    after training, and the message of the terminal condition, after a change of the specification.
     """
     view = view if view.job else view.with_job(view.stored.partial)
     changed_status, change_events = report_unused_change(view, rfc3339(now))
+    view = replace(view, status=changed_status or view.status)
+    degraded_status, failure_events = report_failure_after_training(view, rfc3339(now))
+    changed_status, events = degraded_status or changed_status, (*change_events, *failure_events)
     view = replace(view, status=changed_status or view.status)
     age = (now - _ended_at(view)).total_seconds()
     ttl = view.job.spec.run_policy.ttl_seconds_after_finished if view.job else None
@@ -44,7 +48,7 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
     name = view.job.metadata.name if view.job else view.stored.name
     if deletable and age < settle:  # the other replicas have time to end by themselves
         delay = min_delay([wait, settle - age])
-        return Plan(status=status, patches=patches, events=change_events, requeue_after_seconds=delay)
+        return Plan(status=status, patches=patches, events=events, requeue_after_seconds=delay)
     return Plan(
         status=status,
         patches=patches,
@@ -54,7 +58,7 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
             *(obsolete_pod_groups(name, stored_records(view.status), ()) if all(p.ended for p in view.pods) else ()),
         ),
         workload=finished_workload(view, now),
-        events=change_events,
+        events=events,
         requeue_after_seconds=wait,
     )
 
