@@ -80,7 +80,7 @@ def test_a_process_that_is_stopped_while_a_job_has_ended_reads_its_logs_to_the_e
 
     cluster.arrives.release()
     for event in follow(cast("Client", cluster), cluster.job, LogOptions()):
-        if not isinstance(event, Job):
+        if isinstance(event, list):
             found += [line.text for line in event]
             stop.append(HOUR)
             cluster.arrives.release(LINES if len(found) > 5 else 1)
@@ -123,3 +123,14 @@ def test_the_time_for_which_a_computer_slept_is_part_of_the_window_of_a_log(monk
 
     assert windows[0] == 10
     assert windows[1] >= HOUR + 10
+
+
+def test_the_end_of_a_log_follows_its_last_line() -> None:
+    """Given a job that has ended with one worker, when it is followed, then the source of its log is the last event."""
+    cluster = FinishedJob()
+    cluster.arrives.release(10 * LINES)
+    events = follow(cast("Client", cluster), cluster.job, LogOptions())
+    *_, last_lines, end = (event for event in events if not isinstance(event, Job))
+    assert isinstance(last_lines, list)
+    assert isinstance(end, LogSource)
+    assert (end.name, end.attempt) == ("worker-0", 0)

@@ -1,9 +1,10 @@
-"""A local run whose replicas print nothing reports that, and which of them does not listen yet."""
+"""What a local run shows while its replicas print nothing, and what it does not show after they have ended."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.factories import report
 from support.local_plans import alone, prepared
 
 from tfdist.local import engine
@@ -12,10 +13,10 @@ from tfdist.local.run_directory import RunDirectory
 
 
 class Processes:
-    """Processes that run until `ended_after` seconds of the simulated clock, without a line of output."""
+    """Processes that run until so many seconds of the simulated clock, without a line of output."""
 
-    def __init__(self, clock: "Clock", directory: RunDirectory, ended_after: float) -> None:
-        self._clock, self._directory, self._ended_after = clock, directory, ended_after
+    def __init__(self, clock: "Clock", directory: RunDirectory, ends: dict[str, float], others_end: float) -> None:
+        self._clock, self._directory, self._ends, self._others_end = clock, directory, ends, others_end
         self.running: list[str] = []
 
     def environment(self, replica: Any) -> dict[str, str]:
@@ -26,10 +27,9 @@ class Processes:
         self.running.append(replica.name)
 
     def ended(self) -> dict[str, int]:
-        if self._clock.now < self._ended_after:
-            return {}
-        codes, self.running = dict.fromkeys(self.running, 0), []
-        return codes
+        ended = [name for name in self.running if self._clock.now >= self._ends.get(name, self._others_end)]
+        self.running = [name for name in self.running if name not in ended]
+        return dict.fromkeys(ended, 0)
 
 
 class Clock:
@@ -45,17 +45,19 @@ class Clock:
 
 
 class Console:
-    """Keeps messages."""
+    """Keeps messages and the steps of the progress."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []
+        self.steps: list[int | None] = []
 
     def message(self, text: str) -> None:
         self.messages.append(text)
 
     def log(self, name: str, lines: Any) -> None: ...
 
-    def progress(self, phase: str, report: Any) -> None: ...
+    def progress(self, _: str, report: Any) -> None:
+        self.steps.append(report.step if report else None)
 
     def close(self) -> None: ...
 
@@ -68,11 +70,34 @@ class Interrupts:
 
 def test_a_silence_is_reported_while_the_replicas_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given two workers that print nothing for 70 s, when the job runs, then 30 and 60 s are reported."""
-    clock, console, directory = Clock(), Console(), RunDirectory(tmp_path)
-    monkeypatch.setattr(engine, "time", clock)
-    processes: Any = Processes(clock, directory, ended_after=70)
-    interrupts: Any = Interrupts()
-    local = prepared(alone(command=["python", "train.py"], worker={"replicas": 2}))
-    Engine(local, directory, console, processes, interrupts).run()
+    console = run_of(70, {"worker": {"replicas": 2}}, tmp_path, monkeypatch)
     found = [text.partition(",")[0] for text in console.messages if text.startswith("no output for ")]
     assert found == ["no output for 30s", "no output for 1m"]
+
+
+def test_no_progress_follows_the_end_of_the_replica_that_reports_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a report of step 64, when worker 0 ends after 5 s, then its last line is no longer followed by step 64."""
+    stale = report(64, 96)
+
+    def update(runtime: Any, *_: Any) -> bool:
+        runtime.report = stale
+        return False
+
+    monkeypatch.setattr(engine, "update_reports", update)
+    console = run_of(20, {"worker": {"replicas": 2}, "successPolicy": "AllWorkers"}, tmp_path, monkeypatch, first=5)
+    assert {*console.steps} == {None, 64}
+    assert console.steps[-1] is None, "worker 1 goes on"
+
+
+def run_of(
+    seconds: float, spec: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch, *, first: float | None = None
+) -> Console:
+    """Run a job of so many seconds, and return what its console shows; worker 0 may end at a time of its own."""
+    clock, console, directory = Clock(), Console(), RunDirectory(folder)
+    monkeypatch.setattr(engine, "time", clock)
+    processes: Any = Processes(clock, directory, {"worker-0": first or seconds}, seconds)
+    interrupts: Any = Interrupts()
+    Engine(prepared(alone(command=["python", "train.py"], **spec)), directory, console, processes, interrupts).run()
+    return console

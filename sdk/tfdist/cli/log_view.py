@@ -68,6 +68,11 @@ def replica_names(job: Job) -> list[str]:
     return [member.name for gang in _gangs(job) for member in gang.members]
 
 
+def leader_name(job: Job) -> str:
+    """Return the name of the replica that leads training; "" for an invalid job."""
+    return next((gang.leader.name for gang in _gangs(job)), "")
+
+
 def shown_replicas(job: Job, *, all_replicas: bool) -> frozenset[str] | None:
     """Return the replicas whose logs are shown, or None for all; a message names the omitted ones."""
     members = _gangs(job)

@@ -17,8 +17,8 @@ from tfdist.render.names import JOB_UID_LABEL
 if TYPE_CHECKING:
     from tfdist.client.client import Client
 
-LogEvent = Job | list[LogLine]
-"""What following a job yields: the job after a change, or lines of one replica."""
+LogEvent = Job | list[LogLine] | LogSource
+"""What following a job yields: the job after a change, lines of one replica, or the source of a log that has ended."""
 
 _PER_LINE: Final = 300
 """Memory of a line in addition to its text."""
@@ -74,7 +74,7 @@ def read(client: "Client", job: Job, options: LogOptions) -> Iterator[LogLine]:
 
 
 def follow(client: "Client", job: Job, options: LogOptions) -> Iterator[LogEvent]:
-    """Yield the job after each change, and the lines of its logs as they arrive, until both have ended.
+    """Yield the job after each change, the lines of its logs as they arrive and the end of each, until all have ended.
 
     Raises:
         NotFound: the job was deleted; its logs have been read to their ends.
@@ -126,6 +126,7 @@ class _Follower:
                 self._add([source])
             case _StreamEnd(source):
                 del self._reading[source.uid]
+                yield source
             case _Failure(NotFound()):
                 self._is_finished, self._quiet_steps = True, 0
                 self._deletion = NotFound(f'job "{self._job.name}" was deleted')

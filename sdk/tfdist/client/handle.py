@@ -154,7 +154,7 @@ class JobHandle:
         return logs.read(self._client, self._job, options)
 
     def follow(self, options: LogOptions | None = None) -> Iterator[LogEvent]:
-        """Yield the job after each change, and lines of its logs as they arrive, until all have ended.
+        """Yield the job after each change, lines of its logs as they arrive and the end of each, until all have ended.
 
         Raises:
             NotFound: the job was deleted.

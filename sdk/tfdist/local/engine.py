@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tfdist.api.status import ConditionType, TFDistJobStatus
+from tfdist.contract import replica_name
 from tfdist.contract_reports import ProgressReport
 from tfdist.local import progress
 from tfdist.local.console import Console
@@ -131,19 +132,28 @@ class Engine:
             self._report_at = time.monotonic() + _REPORT_SECONDS
             due = update_reports(self._runtime, self.status, self._pods.running()) or due
             report = self._runtime.report
-            self._show_progress(report.content if report else None)
+            self._show_progress(report.content if report else None, has_ended=bool(codes))
             if report is None or report.content.step is None:  # else the progress shows what the run does
                 self._report_silence()
         if due:
             self._turn_at = float("-inf")
 
-    def _show_progress(self, report: ProgressReport | None) -> None:
-        """Show the progress until the job has ended; its last line follows."""
+    def _show_progress(self, report: ProgressReport | None, *, has_ended: bool) -> None:
+        """Show the progress until the job has ended, whose last line follows.
+
+        When replicas have ended, which the status does not have yet, the report is older than their last lines.
+        """
         if is_terminal(self.status):
             self._console.close()
-        else:
+        elif not has_ended:
             phase = self.status.phase or ""
-            self._console.progress(phase, progress.unless_stopping(phase, report))
+            current = report if report is not None and self._runs(report) else None
+            self._console.progress(phase, progress.unless_stopping(phase, current))
+
+    def _runs(self, report: ProgressReport) -> bool:
+        """Return whether the process that has reported runs, and not that of a later attempt."""
+        pod = self._pods.running().get(replica_name(report.role or "", report.index or 0))
+        return pod is not None and pod.summary().attempt == report.attempt
 
     def _report_silence(self) -> None:
         seconds = self._silence.due(time.monotonic())

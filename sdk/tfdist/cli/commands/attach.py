@@ -8,13 +8,13 @@ from tfdist import outcome
 from tfdist.api.status import ExportStatus, JobPhase
 from tfdist.cli.console import RunConsole
 from tfdist.cli.find import attach, command, without_kind
-from tfdist.cli.log_view import LogView, new_console, shown_replicas
+from tfdist.cli.log_view import LogView, leader_name, new_console, shown_replicas
 from tfdist.cli.output import message
 from tfdist.client.client import Client
 from tfdist.client.handle import JobHandle
 from tfdist.client.job import Job, result_of
-from tfdist.client.logs import LogOptions
-from tfdist.contract import Phase, Role
+from tfdist.client.logs import LogOptions, LogSource
+from tfdist.contract import MAIN_CONTAINER, Phase, Role
 from tfdist.contract_reports import ProgressReport
 from tfdist.local import progress
 
@@ -44,13 +44,15 @@ def execute(client: Client, name: str, *, tail: int | None = None, all_replicas:
 def _follow(handle: JobHandle, tail: int | None, *, all_replicas: bool) -> int:
     console = new_console(handle.job)
     options = LogOptions(replicas=shown_replicas(handle.job, all_replicas=all_replicas), tail=tail)
-    view, phases = LogView(console), _Phases(console)
+    view, phases = LogView(console), _Phases(console, handle.job)
     try:
         for event in handle.follow(options):
             if isinstance(event, Job):
                 phases.update(event)
-            else:
+            elif isinstance(event, list):
                 view.show(event)
+            else:
+                phases.end_of_log(event)
     finally:
         console.close()
     for line in _result(handle.job):
@@ -61,11 +63,20 @@ def _follow(handle: JobHandle, tail: int | None, *, all_replicas: bool) -> int:
 class _Phases:
     """Shows the phase and progress of a job on the console."""
 
-    def __init__(self, console: RunConsole) -> None:
+    def __init__(self, console: RunConsole, job: Job) -> None:
         self._console = console
         self._shown = ""
         self._phase: JobPhase | None = None
         self._restarts: int | None = None
+        self._leader = leader_name(job)
+        self._ended_attempt: int | None = None
+        """Attempt of training whose leader has ended: the progress that the status has then is older."""
+
+    def end_of_log(self, source: LogSource) -> None:
+        """Show no progress after the last line of the replica that reports it."""
+        if source.name == self._leader and source.container == MAIN_CONTAINER:
+            self._ended_attempt = source.attempt
+            self._console.close()
 
     def update(self, job: Job) -> None:
         """Show what has changed. The result of a job that has ended follows its last lines."""
@@ -81,6 +92,8 @@ class _Phases:
             self._console.message(headline)
         self._shown, self._phase, self._restarts = headline, job.phase, restarts
         report = progress.unless_stopping(job.phase, _report(job))
+        if report is not None and report.attempt == self._ended_attempt:
+            return
         if report is not None or sys.stdout.isatty():  # a plain line would repeat the phase
             self._console.progress(job.phase, report)
 

@@ -64,7 +64,7 @@ def _follow(handle: JobHandle, options: LogOptions, view: LogView) -> None:
             if not has_lines and waits != previous_wait:
                 message(waits)
                 previous_wait = waits
-        else:
+        elif isinstance(event, list):
             has_lines = True
             view.show(event)
 
