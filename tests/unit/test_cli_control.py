@@ -1,6 +1,6 @@
 """Exit codes and messages of the commands that control jobs, with a client that has the given jobs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -148,8 +148,19 @@ def test_a_job_without_checkpoints_is_reported_to_begin_again(
             return stored(name, {"phase": "Running"} | progress, **spec)
 
     assert control.execute(Trained(a=["Running"]), ["a"], action, wait=False, timeout=None) == 0
-    loss = "a has no spec.checkpoint: it begins again at step 0, and loses 500 steps, unless"
+    loss = "warning: a has no spec.checkpoint: it begins again at step 0, and loses 500 steps, unless"
     assert (loss in capsys.readouterr().err) is is_shown
+
+
+@pytest.mark.parametrize("request_of", [Client.suspend, Client.restart])
+def test_the_client_warns_that_a_job_without_checkpoints_begins_again(request_of: Callable[..., Job]) -> None:
+    class Trained(Jobs):
+        def get(self, name: str) -> Job:
+            return stored(name, {"phase": "Running", "progress": {"step": 500}})
+
+    with pytest.warns(UserWarning, match="a has no spec.checkpoint: it begins again at step 0, and loses 500 steps"):
+        job = request_of(Trained(a=["Running"]), "a")
+    assert "loses 500 steps" in job.loss
 
 
 @pytest.mark.parametrize(

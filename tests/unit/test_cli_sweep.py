@@ -158,6 +158,18 @@ def test_a_namespace_without_sweeps_is_named(cluster: StoredCluster, capsys: pyt
 
 
 @pytest.mark.usefixtures("cluster")
+def test_a_suspended_sweep_without_checkpoints_shows_that_its_jobs_begin_again(
+    cluster: StoredCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = {**RUNNING_SWEEP.spec, "template": {"spec": {"worker": {"replicas": 1}}}}
+    cluster.objects[f"{SWEEPS}/fashion-lr"] = {**RUNNING_SWEEP.manifest, "spec": spec}
+    assert main(["sweep", "suspend", "fashion-lr"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.endswith("fashion-lr suspended\n")
+    assert "warning: fashion-lr has no spec.template.spec.checkpoint: jobs that run (1) begin again" in shown.err
+
+
+@pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("command", ["attach", "wait", "get", "describe", "results", "suspend", "resume", "delete"])
 def test_a_missing_sweep_is_named_with_a_similar_one(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", command, "fashoin-lr"]) == 2

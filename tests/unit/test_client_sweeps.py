@@ -2,6 +2,7 @@
 
 import itertools
 import pathlib
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -172,6 +173,25 @@ def test_a_sweep_is_suspended_resumed_and_deleted(client: Client, cluster: Store
     handle.delete()
 
     assert f"{SWEEPS}/fashion-lr" not in cluster.objects
+
+
+@pytest.mark.parametrize(
+    ("spec", "running", "loss"),
+    [({}, 2, "jobs that run (2) begin again at step 0"), ({}, 0, ""), ({"checkpoint": {"directory": "/c"}}, 2, "")],
+)
+def test_a_suspended_sweep_whose_jobs_have_no_checkpoints_warns_that_they_begin_again(
+    spec: dict[str, Any], running: int, loss: str, client: Client, cluster: StoredCluster
+) -> None:
+    status = {"phase": "Running", "trials": {"total": 9, "running": running}}
+    made = sweep_manifest("bare", template={"checkpoint": None, **spec})
+    cluster.objects[f"{SWEEPS}/bare"] = {**stored_sweep("bare", status).manifest, "spec": made["spec"]}
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sweep = client.sweeps.suspend("bare")
+
+    assert [str(each.message) for each in caught] == [sweep.loss] * bool(loss)
+    assert loss in sweep.loss
 
 
 def test_a_finished_sweep_is_not_suspended(client: Client) -> None:

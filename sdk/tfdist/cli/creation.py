@@ -2,13 +2,12 @@
 
 import importlib
 import sys
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tfdist.cli import manifests
 from tfdist.cli.find import RESOURCE, command
-from tfdist.cli.output import message
+from tfdist.cli.output import collected_warnings, message, show_warnings
 
 if TYPE_CHECKING:
     from tfdist.client.client import Client
@@ -33,10 +32,9 @@ def create(
         )
         return 0
     client = connected()
-    with warnings.catch_warnings(record=True) as caught:
+    with collected_warnings() as caught:
         handle = client.create(submission, dry_run=dry_run is not None)
-    for each in caught:
-        message(f"warning: {each.message}")
+    show_warnings(caught)
     if dry_run is not None:
         print(f"{RESOURCE}/{handle.name} created (server dry run)")
         return 0

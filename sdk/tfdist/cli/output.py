@@ -3,7 +3,9 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
 from tfdist.printable import printable_line
@@ -32,6 +34,20 @@ def width_of(stream: TextIO) -> int | None:
 def one_line(text: str) -> str:
     """Return `text` without line breaks."""
     return " ".join(text.split())
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """Collect the warnings of Python that the client gives in this context."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield caught
+
+
+def show_warnings(caught: Iterable[warnings.WarningMessage]) -> None:
+    """Write warnings as messages."""
+    for each in caught:
+        message(f"warning: {each.message}")
 
 
 def message(text: Any) -> None:

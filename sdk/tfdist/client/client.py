@@ -12,7 +12,7 @@ from tfdist.client.api_server import MERGE_PATCH, ApiServer, Json
 from tfdist.client.errors import NotFound, NotPossible
 from tfdist.client.events import Event
 from tfdist.client.handle import JobHandle
-from tfdist.client.job import FINAL, Job
+from tfdist.client.job import FINAL, Job, with_warning
 from tfdist.client.kubeconfig import connection
 from tfdist.client.paths import jobs_path, object_path
 from tfdist.client.stop_signal import StoppableApiServer, StopSignal
@@ -146,11 +146,13 @@ class Client:
     def suspend(self, name: str) -> Job:
         """Have a job save a checkpoint and stop; `resume` continues from there.
 
+        A warning reports what a job without checkpoints loses, which is `loss` of the job.
+
         Raises:
             NotPossible: the job has finished.
         """
         self._unfinished(name, "suspended")
-        return self.patch(name, {"spec": {"runPolicy": {"suspend": True}}})
+        return with_warning(self.patch(name, {"spec": {"runPolicy": {"suspend": True}}}))
 
     def resume(self, name: str) -> Job:
         """Continue a suspended job from its last checkpoint.
@@ -162,7 +164,7 @@ class Client:
         return self.patch(name, {"spec": {"runPolicy": {"suspend": False}}})
 
     def restart(self, name: str) -> Job:
-        """Restart the gang of a job; the restart is not counted.
+        """Restart the gang of a job; the restart is not counted. A warning reports a loss as of `suspend`.
 
         Raises:
             NotPossible: the job has finished or is suspended.
@@ -170,7 +172,8 @@ class Client:
         job = self._unfinished(name, "restarted")
         if job.is_suspended:
             raise NotPossible(f'job "{name}" is suspended: resume it instead; it starts with its newest specification')
-        return self.patch(name, {"metadata": {"annotations": {RESTART_ANNOTATION: rfc3339(datetime.now(UTC))}}})
+        change = {"metadata": {"annotations": {RESTART_ANNOTATION: rfc3339(datetime.now(UTC))}}}
+        return with_warning(self.patch(name, change))
 
     def scale(self, name: str, workers: int) -> Job:
         """Set the number of workers of a job that is suspended or has not started; `resume` starts it with them.

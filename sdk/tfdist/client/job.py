@@ -1,5 +1,6 @@
 """A job as the API server has it, and its outcome."""
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -56,9 +57,27 @@ class Job(StoredObject):
         return (self.status.summary.message if self.status.summary else None) or ""
 
     @property
+    def loss(self) -> str:
+        """What the job loses when its replicas end, because it has no checkpoints; "" if it loses nothing known."""
+        step = self.status.progress.step if self.status.progress else None
+        if self.spec.get("checkpoint") or not step or self.is_finished:
+            return ""
+        return (
+            f"{self.name} has no spec.checkpoint: it begins again at step 0, and loses {step} steps, unless its "
+            "program saves and restores by itself; submit it with spec.checkpoint to keep the steps of the next run"
+        )
+
+    @property
     def exit_code(self) -> int:
         """Exit code of a finished job, see `outcome.exit_code`."""
         return outcome.exit_code(self.status)
+
+
+def with_warning(job: Job) -> Job:
+    """Return a job whose replicas end, after a warning of Python about its `loss`."""
+    if job.loss:
+        warnings.warn(job.loss, stacklevel=3)
+    return job
 
 
 @dataclass(frozen=True, slots=True)

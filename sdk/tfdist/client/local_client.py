@@ -17,7 +17,7 @@ from tfdist.api.status import JobPhase
 from tfdist.client.client import Client
 from tfdist.client.errors import AlreadyExists, NotFound, NotPossible
 from tfdist.client.events import Event
-from tfdist.client.job import Job
+from tfdist.client.job import Job, with_warning
 from tfdist.client.local_handle import LocalHandle
 from tfdist.client.local_run import LocalRun
 from tfdist.client.log_stream import LogLine
@@ -154,14 +154,14 @@ class LocalClient(Client):
         self.delete(name)
 
     def suspend(self, name: str) -> Job:
-        """Have a job save a checkpoint and stop, as Ctrl-C in `tfdist run --local`.
+        """Have a job save a checkpoint and stop, as Ctrl-C in `tfdist run --local`; warnings as those of `Client`.
 
         Raises:
             NotPossible: the job has finished.
         """
         self._unfinished(name, "suspended")
         self._run(name).stop()
-        return self.get(name)
+        return with_warning(self.get(name))
 
     def resume(self, name: str) -> Job:
         """Run a suspended job again, from its last checkpoint.

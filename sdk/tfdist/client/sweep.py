@@ -61,6 +61,17 @@ class Sweep(StoredObject):
         return outcome.DEADLINE_EXCEEDED if exceeded_deadline else _FAILED
 
     @property
+    def loss(self) -> str:
+        """What its jobs lose when the sweep is suspended, because they have no checkpoints; "" for nothing known."""
+        running = self.status.trials.running if self.status.trials else 0
+        if _template(self.spec).get("checkpoint") or not running or self.is_finished:
+            return ""
+        return (
+            f"{self.name} has no spec.template.spec.checkpoint: jobs that run ({running}) begin again at step 0, and "
+            "lose their steps, unless their program saves and restores by itself"
+        )
+
+    @property
     def metric(self) -> str:
         """The metric that compares the trials, with its default; "" for none."""
         return str(self.spec.get("metric") or _evaluation(self.spec).get("metric") or "")
@@ -162,10 +173,14 @@ def _row(trial: Trial, names: Sequence[str]) -> dict[str, Any]:
     return {name: values.get(name) for name in names}
 
 
+def _template(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the specification of the jobs."""
+    return (spec.get("template") or {}).get("spec") or {}
+
+
 def _evaluation(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return `evaluation` of the template with its defaults; empty without it."""
-    template = (spec.get("template") or {}).get("spec") or {}
-    evaluation = template.get("evaluation")
+    evaluation = _template(spec).get("evaluation")
     return {} if evaluation is None else {"metric": "accuracy", "goal": "Maximize"} | evaluation
 
 

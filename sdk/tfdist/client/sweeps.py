@@ -2,6 +2,7 @@
 
 import builtins
 import contextlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -106,11 +107,16 @@ class Sweeps:
     def suspend(self, name: str) -> Sweep:
         """Have a sweep suspend its jobs and create no new ones; `resume` continues from there.
 
+        A warning reports what jobs without checkpoints lose, which is `loss` of the sweep.
+
         Raises:
             NotPossible: the sweep has finished.
             ClientError: a request failed.
         """
-        return self._set_suspend(name, "suspended", suspend=True)
+        sweep = self._set_suspend(name, "suspended", suspend=True)
+        if sweep.loss:
+            warnings.warn(sweep.loss, stacklevel=2)
+        return sweep
 
     def resume(self, name: str) -> Sweep:
         """Continue a suspended sweep: its jobs resume from their last checkpoints.

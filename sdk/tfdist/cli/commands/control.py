@@ -9,7 +9,7 @@ from tfdist.api.status import JobPhase
 from tfdist.cli.commands.wait import seconds
 from tfdist.cli.errors import CommandError
 from tfdist.cli.find import RESOURCE, attach, command, suggesting, without_kind
-from tfdist.cli.output import message
+from tfdist.cli.output import collected_warnings, message, show_warnings
 from tfdist.client.client import Client
 from tfdist.client.errors import ClientError, Invalid, NoCluster, Unauthorized, WaitTimeout
 from tfdist.client.handle import JobHandle
@@ -31,14 +31,12 @@ class _Action:
     """Phases that the action leads to."""
     starts: bool
     """Whether replicas start after it."""
-    ends: bool
-    """Whether running replicas end."""
 
 
 _ACTIONS: Final = {
-    "suspend": _Action(Client.suspend, "suspended", (JobPhase.SUSPENDED,), starts=False, ends=True),
-    "resume": _Action(Client.resume, "resumed", _STARTED, starts=True, ends=False),
-    "restart": _Action(Client.restart, "restarted", _STARTED, starts=True, ends=True),
+    "suspend": _Action(Client.suspend, "suspended", (JobPhase.SUSPENDED,), starts=False),
+    "resume": _Action(Client.resume, "resumed", _STARTED, starts=True),
+    "restart": _Action(Client.restart, "restarted", _STARTED, starts=True),
 }
 
 
@@ -48,11 +46,10 @@ def execute(client: Client, names: Sequence[str], action: str, *, wait: bool, ti
     selected = _ACTIONS[action]
 
     def change(name: str) -> JobHandle:
-        with suggesting(client, name):
+        with suggesting(client, name), collected_warnings() as caught:
             handle = JobHandle(client, selected.request(client, name))
         print(f"{RESOURCE}/{name} {selected.done}", flush=True)
-        if selected.ends and (loss := _loss(handle.job)):
-            message(loss)
+        show_warnings(caught)
         return handle
 
     handles, code = _change_each(names, change)
@@ -110,17 +107,6 @@ def _change_each(names: Sequence[str], change: Callable[[str], JobHandle]) -> tu
             message(error)
             code = _FAILED_REQUEST
     return handles, code
-
-
-def _loss(job: Job) -> str:
-    """Return what a job without checkpoints loses when its replicas end; "" if it loses nothing that is known."""
-    step = job.status.progress.step if job.status.progress else None
-    if job.spec.get("checkpoint") or not step or job.is_finished:
-        return ""
-    return (
-        f"{job.name} has no spec.checkpoint: it begins again at step 0, and loses {step} steps, unless its program "
-        "saves and restores by itself; submit it with spec.checkpoint to keep the steps of the next run"
-    )
 
 
 def _wait(handle: JobHandle, phases: tuple[JobPhase, ...], end: float | None) -> int:

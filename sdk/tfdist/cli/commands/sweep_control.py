@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from tfdist.cli.errors import CommandError
 from tfdist.cli.find import SWEEP_RESOURCE, suggesting, without_kind
-from tfdist.cli.output import message
+from tfdist.cli.output import collected_warnings, message, show_warnings
 from tfdist.client.client import Client
 from tfdist.client.errors import ClientError, NoCluster, Unauthorized
 from tfdist.client.sweeps import Sweeps
@@ -27,9 +27,10 @@ def execute(client: Client, names: Sequence[str], action: str) -> int:
     code = 0
     for name in dict.fromkeys(map(without_kind, names)):
         try:
-            with suggesting(client.sweeps, name):
+            with suggesting(client.sweeps, name), collected_warnings() as caught:
                 request(client.sweeps, name)
             print(f"{SWEEP_RESOURCE}/{name} {done}", flush=True)
+            show_warnings(caught)
         except (NoCluster, Unauthorized):
             raise
         except (CommandError, ClientError) as error:
