@@ -4,19 +4,20 @@ import json
 
 import pytest
 
-from tfdist.contract import LaunchMember, LeaderSettings, Phase, Role
+from tfdist.contract import CheckpointSettings, LaunchMember, LeaderSettings, Phase, ReplicaJob, Role
 from tfdist.contract_reports import (
     MAX_REPORT_BYTES,
     MAX_REPORTED_FAILURES,
     MAX_REPORTED_MEMBERS,
     MAX_WAITING_FOR,
+    CheckpointReport,
     ProgressReport,
 )
 from tfdist_launch.failure_history import FailureHistory
 from tfdist_launch.failures import ProcessFailure
 from tfdist_launch.leader import Leader
 from tfdist_launch.messages import Heartbeat
-from tfdist_launch.report import gang_report
+from tfdist_launch.report import gang_report, replica_report
 from tfdist_launch.restart_policy import RestartPolicy
 from tfdist_launch.slots import GangState, ProcessState
 from tfdist_trainer.report_server import progress_text
@@ -49,6 +50,28 @@ def sent(leader: Leader) -> tuple[int, ProgressReport]:
     """Return the length of the leader's report, and what the controller reads of it."""
     text = progress_text(training(0, step=1000).model_copy(update={"gang": gang_report(leader, 0)}))
     return len(text), ProgressReport.model_validate_json(text)
+
+
+CHECKPOINTS = CheckpointSettings(directory="/ckpt/a")
+SAVED = CheckpointReport(step=400, path="/ckpt/a/checkpoint-400", time="2030-01-02T03:04:05Z")
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "saved", "step"),
+    [(None, None, None), (CHECKPOINTS, None, 500), (None, SAVED, 500)],
+    ids=["without checkpoints", "with checkpoints", "the script has reported one"],
+)
+def test_a_restart_in_place_shows_the_former_progress_only_if_a_checkpoint_restores_it(
+    checkpoint: CheckpointSettings | None, saved: CheckpointReport | None, step: int | None
+) -> None:
+    job = ReplicaJob(
+        name="a", namespace="team", uid="u", strategy="MultiWorkerMirrored", role=Role.WORKER, index=0,
+        replicas={"worker": 2}, checkpoint=checkpoint,
+    )  # fmt: skip
+    former = training(0, step=500).model_copy(update={"last_checkpoint": saved, "metrics": {"loss": 0.5}})
+    report = replica_report(job, 1, None, former)
+    assert (report.phase, report.step, report.round) == (Phase.STARTING, step, 1)
+    assert bool(report.metrics) is (step is not None)
 
 
 @pytest.mark.parametrize("members", [2, MAX_REPORTED_MEMBERS, 10_000])

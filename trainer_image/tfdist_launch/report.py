@@ -52,11 +52,14 @@ def replica_report(
         job: the replica's job.
         number: the round, or -1 before the first.
         current: the report of the running training process; None before its first one.
-        previous: the last report of an earlier process, whose progress is shown until `current` exists.
+        previous: the last report of an earlier process, whose progress is shown until `current` exists, unless no
+            checkpoint restores it.
     """
     if current is None:
         first = ProgressReport(role=job.role, index=job.index, attempt=job.attempt, phase=Phase.STARTING)
-        current = (previous or first).model_copy(update={"phase": Phase.STARTING, "remaining_seconds": None})
+        is_restored = previous is not None and (job.checkpoint or previous.last_checkpoint)
+        kept = previous if previous is not None and is_restored else first
+        current = kept.model_copy(update={"phase": Phase.STARTING, "remaining_seconds": None})
     return current.model_copy(update={"round": max(number, 0)})
 
 
