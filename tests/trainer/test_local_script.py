@@ -1,5 +1,6 @@
 """An ordinary Keras script on two local workers: without a manifest, and as `training.script` of one."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Final
 
 import pytest
 import yaml
+from support.local_runs import LocalRuns
 
 pytestmark = pytest.mark.trainer
 
@@ -71,6 +73,21 @@ def test_a_script_of_a_config_map_trains_in_forks_of_the_launchers(tmp_path: Pat
     assert "training succeeded after 6 steps" in output, "the launcher has the reports too"
     first, second = losses(tmp_path / ".tfdist/my-script/logs")
     assert (len(first), first) == (1, second), output
+
+
+def test_one_ctrl_c_stops_fit_between_two_calls_without_a_checkpoint(start_run: LocalRuns) -> None:
+    # given two workers whose `fit` does not end within the grace period
+    ready = "keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: print('ready', flush=True))"
+    program = SCRIPT.replace("epochs=int(sys.argv[1])", f"epochs=10**9, callbacks=[{ready}]")
+    run = start_run(program)
+    run.until_ready("worker-0", "worker-1")
+    # when
+    run.process.send_signal(signal.SIGINT)
+    code, output = run.end()
+    # then neither is killed at its end
+    assert code == 130, output
+    last = [run.log(f"worker-{index}").splitlines()[-1] for index in range(2)]
+    assert all("stopped reason=SIGTERM" in line or "another worker has stopped" in line for line in last), output
 
 
 def losses(logs: Path) -> list[list[str]]:

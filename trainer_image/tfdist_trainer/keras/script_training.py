@@ -27,7 +27,7 @@ from tfdist_trainer.keras.decisions import listed
 from tfdist_trainer.keras.resumable_fit import ResumableFit, Resumed
 from tfdist_trainer.keras.script_checkpoints import ScriptCheckpoints, WriteObserver
 from tfdist_trainer.keras.step_function import StepFunction
-from tfdist_trainer.keras.stop_request import StopRequest
+from tfdist_trainer.keras.stop_request import StoppedFit, StopRequest
 from tfdist_trainer.stored_checkpoint import stored_checkpoint
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 from tfdist_trainer.upstream import keras_epochs, keras_fit
@@ -36,10 +36,12 @@ from tfdist_trainer.upstream.strategy_worker import worker_of
 
 @functools.cache
 def install() -> None:
-    """Replace `fit`, once in each process of a job with `checkpoint`, if this version of Keras was tested."""
+    """Replace `fit`, once in each process, if this version of Keras was tested; without `checkpoint` it only stops."""
     try:
         job, _ = environment.read_replica(os.environ)
         if job.checkpoint is None:
+            if keras_fit.is_tested():
+                keras_fit.wrap(keras_fit.FIT, StoppedFit(job.saving_seconds).wrap_fit)
             return
         member = environment.read_member(os.environ)
     except TrainerError as error:
