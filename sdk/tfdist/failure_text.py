@@ -16,6 +16,7 @@ _IGNORED: Final = re.compile(r"^(?:Exception ignored (?:in|while|on)\b|Error in 
 _GROUP: Final = "Exception Group Traceback"
 _IN_GROUP: Final = re.compile(r"^ +\| (?=\S)(?!(?:Exception Group )?Traceback )")
 """Margin of an exception in the traceback of an exception group; frames are further to the right."""
+_CHAIN: Final = re.compile(r"^(?:During handling of the above exception|The above exception was the direct cause)")
 _END_OF_GROUP: Final = re.compile(r"^ +\+-+$")
 _SYNTAX: Final = re.compile(r"^(?:SyntaxError|IndentationError|TabError): ")
 _POSITION: Final = re.compile(r'^\s+File "([^"]+)", line (\d+)')
@@ -156,10 +157,13 @@ def _of_group(lines: Sequence[str]) -> str:
     If the line of the group was cut off, it is the first exception alone.
     """
     exceptions = [line[margin.end() :].strip() for line in lines if (margin := _IN_GROUP.match(line))]
-    first = next((text for text in exceptions if "ExceptionGroup: " not in text), "")
-    if not first or first == exceptions[0]:
-        return "".join(exceptions[:1])
-    return f"{exceptions[0]}; the first: {first}"
+    named = [text for text in exceptions if "ExceptionGroup: " not in text]
+    number = 0
+    while number + 2 < len(named) and _CHAIN.match(named[number + 1]):
+        number += 2
+    first = "".join(named[number : number + 1])
+    group = next((text for text in exceptions[:1] if "ExceptionGroup: " in text), "")
+    return f"{group}; the first: {first}" if group and first else group or first
 
 
 def _last_line(lines: Sequence[str]) -> str:

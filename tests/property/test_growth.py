@@ -133,6 +133,7 @@ OUTPUT = {
     "names of exceptions": repeated("Error."),
     "exceptions without a traceback": repeated("Error:\n"),
     "errors in a graph without a traceback": repeated("Error: Graph execution error:\n"),
+    "a chain in a group": repeated("  | Error: a\n  | During handling of the above exception\n", after="  +---\n"),
     "a group without a traceback": repeated("  | Error: a\n", after="  +---\n"),
     "frames without a traceback": repeated('  File "a", line 1, in a\n'),
 }

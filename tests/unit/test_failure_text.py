@@ -41,6 +41,8 @@ GROUP = """  + Exception Group Traceback (most recent call last):
     | ValueError: shard 2
     +------------------------------------
 """
+OS_ERROR = "    | Traceback (most recent call last):\n    |   File"
+HANDLING = "During handling of the above exception, another exception occurred:"
 SYNTAX = """Traceback (most recent call last):
   File "train.py", line 1, in <module>
     import model
@@ -76,6 +78,10 @@ CAUSES = {
     ),
     "a group of exceptions": (
         GROUP,
+        "ExceptionGroup: two shards failed (2 sub-exceptions); the first: OSError: disk full",
+    ),
+    "a group whose first exception was raised while another one was handled": (
+        GROUP.replace(OS_ERROR, f"    | KeyError: 'a'\n    | \n    | {HANDLING}\n    | \n{OS_ERROR}"),
         "ExceptionGroup: two shards failed (2 sub-exceptions); the first: OSError: disk full",
     ),
     "a syntax error in an imported file": (SYNTAX, "SyntaxError: invalid syntax (/code/model.py, line 7)"),
@@ -146,6 +152,11 @@ CUT = {
         "ExceptionGroup: two shards failed (2 sub-exceptions); the first: OSError: disk full",
     ),
     "in a group": (GROUP, '    |   File "train.py", line 4', "OSError: disk full"),
+    "in a group, before an exception that another one was handled for": (
+        GROUP.replace(OS_ERROR, f"    | KeyError: 'a'\n    | \n    | {HANDLING}\n    | \n{OS_ERROR}"),
+        "    | KeyError",
+        "OSError: disk full",
+    ),
     "in a syntax error": (
         SYNTAX,
         '  File "/code/model.py"',
