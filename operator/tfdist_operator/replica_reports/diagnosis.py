@@ -100,7 +100,7 @@ class Diagnosis:
     async def _ask(self, slots: asyncio.Semaphore, ip: str, *, stacks: bool) -> Answer:
         async with slots:
             report = await self._client.progress(ip)
-            if report is Unreported.NO_ANSWER:
+            if isinstance(report, Unreported) and report is not Unreported.UNREADABLE:
                 return report, report
             text = await self._client.stacks(ip) if stacks else None
         return report if isinstance(report, Unreported) else position_of(report), text

@@ -67,7 +67,7 @@ def _probe_pod(pod: LocalPod) -> Answer:
 
 def _report_and_stacks(pod: LocalPod) -> tuple[ProgressReport | Unreported, str | Unreported]:
     report = _progress(pod, _PROBE_SECONDS)
-    if report is Unreported.NO_ANSWER:
+    if isinstance(report, Unreported) and report is not Unreported.UNREADABLE:
         return report, report
     stacks = _get(pod, STACKS_PATH, _PROBE_SECONDS)
     return report, stacks.decode(errors="replace") if isinstance(stacks, bytes) else stacks
@@ -93,5 +93,7 @@ def _get(pod: LocalPod, path: str, seconds: float) -> bytes | Unreported:
                 connection.settimeout(max(deadline - time.monotonic(), 0.001))
                 response.feed(connection.recv(SEGMENT_BYTES))
             return response.body
+    except ConnectionRefusedError:
+        return Unreported.NO_SERVER
     except (OSError, ResponseError):
         return Unreported.UNREADABLE if response.began else Unreported.NO_ANSWER

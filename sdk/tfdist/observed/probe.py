@@ -17,9 +17,11 @@ SHOWN_STACKS: Final = _KEPT_STACKS // _LEAST_STACKS
 
 
 class Unreported(StrEnum):
-    """The reason why there is no report. Only `NO_ANSWER` indicates an unreachable replica."""
+    """The reason why there is no report. Only `NO_ANSWER` indicates a replica that hangs or cannot be reached."""
 
     NO_ANSWER = "no answer"
+    NO_SERVER = "no report server"
+    """Its kernel rejects the connection: the program does not report, or has just ended."""
     UNREADABLE = "unreadable answer"
 
 
@@ -49,6 +51,8 @@ def _ending(stacks: str | Unreported, share: int) -> str:
     match stacks:
         case Unreported.NO_ANSWER:
             return "does not answer"
+        case Unreported.NO_SERVER:
+            return "has no report server"
         case Unreported.UNREADABLE:
             return "gives no stacks that can be read"
         case _:
