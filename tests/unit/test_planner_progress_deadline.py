@@ -279,6 +279,30 @@ def test_a_stall_of_which_no_replica_is_known_to_be_the_cause_blames_none() -> N
     assert "worker-1: in all_reduce" in job.status["failures"][-1]["stacks"]
 
 
+def test_a_jump_of_the_clock_stalls_no_gang_that_completes_steps() -> None:
+    # given a gang at step 1, and a clock that jumps by an hour
+    job = Lifecycle(BOTH, **FIXED)
+    todo = job.reconcile(BOTH, after=3600, cadence=MOVED, report=report(1))
+    # when the probe finds its leader at a later step
+    answers: dict[str, Answer] = {f"worker-{i}": (Position(9, 300.0), "in fit") for i in range(2)}
+    found = probe_result(todo.probe_id, answers, 2)
+    todo = job.reconcile(BOTH, cadence=MOVED, report=report(1), probe_result=found)
+    # then it goes on, and it is stalled if it is still at that step after the deadline
+    assert (created(todo), todo.requeue_after_seconds) == ([], 10)
+    moved = replace(MOVED, last_progress_at=rfc3339(job.now), progress_count=2)
+    todo = job.reconcile(BOTH, after=60, cadence=moved, report=report(9))
+    found = probe_result(todo.probe_id, answers, 2)
+    assert len(created(job.reconcile(BOTH, cadence=moved, report=report(9), probe_result=found))) == 2
+
+
+def test_a_worker_that_reported_a_later_step_than_the_leader_is_no_progress() -> None:
+    job = Lifecycle(BOTH, **FIXED)
+    todo = job.reconcile(BOTH, after=60, cadence=MOVED, report=report(10))
+    answers: dict[str, Answer] = {f"worker-{i}": (Position(10 + 3 * i, 5.0), "in fit") for i in range(2)}
+    found = probe_result(todo.probe_id, answers, 2)
+    assert len(created(job.reconcile(BOTH, cadence=MOVED, report=report(10), probe_result=found))) == 2
+
+
 def test_a_stall_in_place_of_which_no_replica_is_known_to_be_the_cause_blames_none() -> None:
     text = "no step was completed for 61 s; no replica is known to be behind, all that report are at step 1"
     stalled = failure_in_place(1, index=0, exit_code=None, reason="Stalled", message=text)

@@ -53,8 +53,8 @@ class ProbeResult:
     stacks: str
     unresponsive: tuple[str, ...] = ()
     """Names of the replicas that did not answer; an unreadable answer counts as an answer."""
-    positions: tuple[Position, ...] = ()
-    """Those of the replicas that have reported."""
+    positions: Mapping[str, Position] = field(default_factory=dict)
+    """Those of the replicas that have reported, by name."""
 
 
 @dataclass(frozen=True, slots=True)

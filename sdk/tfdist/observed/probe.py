@@ -42,8 +42,7 @@ def probe_result(probe_id: str, answers: Mapping[str, Answer], replicas: int) ->
     slowest = behind(positions) if len(positions) == replicas else ""
     share = max(_KEPT_STACKS // max(1, replicas), _LEAST_STACKS)
     stacks = "\n".join(f"{name}: {_ending(text, share)}" for name, (_, text) in answers.items() if text is not None)
-    suspect, known = silent[0] if silent else slowest, tuple(positions.values())
-    return ProbeResult(probe_id, suspect, stacks[:_KEPT_STACKS], silent, known)
+    return ProbeResult(probe_id, silent[0] if silent else slowest, stacks[:_KEPT_STACKS], silent, positions)
 
 
 def _ending(stacks: str | Unreported, share: int) -> str:

@@ -19,6 +19,8 @@ LEARNED_MINIMUM_SECONDS: Final = 120.0
 """Minimum of `Auto`, twice that of launchers: polls of the leader may be late, and a restart creates pods again."""
 LAUNCHED_FACTOR: Final = 3.0
 """Under launchers, which apply the deadline themselves, the controller waits so many times longer."""
+_NEXT_REPORT_SECONDS: Final = 10.0
+"""When a gang whose probe shows progress is reconciled again: by then its leader has been polled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,17 @@ def _probe_stall(context: PlanContext, state: GangState, probe_id: str, idle: fl
         return Progressing(
             progressing=False, probes=tuple(ProbeTarget(p.role, p.index, p.ip) for p in running), probe_id=probe_id
         )
+    if _has_advanced(context, state, probe_result):
+        return Progressing(requeue_after_seconds=_NEXT_REPORT_SECONDS)
     return Stalled(idle, probe_result)
+
+
+def _has_advanced(context: PlanContext, state: GangState, probe_result: ProbeResult) -> bool:
+    """Return whether the leader has completed steps since its last report: the clock may have jumped since then."""
+    report, position = context.view.runtime.report, probe_result.positions.get(state.gang.leader.name)
+    if report is None or position is None or position.step is None:
+        return False
+    return report.content.step is not None and position.step > report.content.step
 
 
 def deadline_seconds(context: PlanContext, cadence: StepCadence) -> float | None:

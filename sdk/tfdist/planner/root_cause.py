@@ -123,7 +123,7 @@ def root_cause_of_stall(state: GangState, stall: Stalled, *, of_leader: bool = F
     name = state.gang.leader.name if of_leader else stall.probe_result.behind
     behind = next((p for p in state.pods if p.replica == name), None)
     member = member_of(behind) if behind else state.gang.leader
-    text = stall_text(stall.seconds, member.name if behind else "", stall.probe_result.positions)
+    text = stall_text(stall.seconds, member.name if behind else "", stall.probe_result.positions.values())
     location = f" (pod {behind.name}{f', node {behind.node}' if behind.node else ''})" if behind else ""
     return RootCause(behind, member, STALLED, text + location, stacks=stall.probe_result.stacks), text
 
