@@ -235,7 +235,7 @@ class EventReason(Reason):
     STALLED = (
         "Stalled",
         "Warning",
-        "no progress within `progressDeadlineSeconds`; the message names the slowest replica",
+        "no progress within `progressDeadlineSeconds`; the message names the replica that is behind, if any",
     )
     SLOW_REPLICA = (
         "SlowReplica",

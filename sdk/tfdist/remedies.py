@@ -46,12 +46,12 @@ REMEDIES: Final[Mapping[str, str]] = {
     "PeerLost": "check the network, and the pods in the message",
     "PodRejected": "correct the field in the message; the pods are also sent again every ten minutes",
     "Preempted": "none: the replica was asked to stop and saved a checkpoint where it could",
-    "ProgressDeadlineExceeded": "check the slowest replica in the message; raise runPolicy.progressDeadlineSeconds if "
-    "its steps take that long",
+    "ProgressDeadlineExceeded": "check the replica in the message, else the stacks of all; raise "
+    "runPolicy.progressDeadlineSeconds if steps take that long",
     "RepeatedError": "correct the error in the message: a restart would end the same",
     "Secondary": "none: another failure caused this one",
-    "Stalled": "check the slowest replica in the message; raise runPolicy.progressDeadlineSeconds if its steps take "
-    "that long",
+    "Stalled": "check the replica in the message, else the stacks of all; raise runPolicy.progressDeadlineSeconds if "
+    "steps take that long",
     "StartDeadlineExceeded": "check the events of the pods for a slow image pull or volume, or raise "
     "runPolicy.startDeadlineSeconds",
     "StorageLimitExceeded": "raise resources.limits.ephemeral-storage of the role or the sizeLimit of the emptyDir, "

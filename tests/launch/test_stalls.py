@@ -42,6 +42,28 @@ while not (folder / "end").exists():
     end(launchers)
 
 
+def test_a_gang_whose_members_are_at_the_same_step_restarts_and_none_is_named(launch: "Launch") -> None:
+    script = f"""
+sys.path[:0] = {sys.path!r}
+import tfdist_trainer
+if number == 0:
+    (folder / f"starts-{{rank}}").touch()
+    while not (folder / f"starts-{{1 - rank}}").exists():
+        time.sleep(0.02)
+    tfdist_trainer.report(step=1)
+ready()
+while not (folder / "end").exists():
+    time.sleep(0.02)
+"""
+    launchers = launch(2, script=script, settings={"progressDeadlineSeconds": 10}, job={"strategy": "Custom"})
+    assert launchers.program(1, 1)
+    (failure,) = launchers.gang_when(lambda gang: gang.failures).failures
+    assert failure.reason == "Stalled"
+    assert failure.message.endswith("; no replica is known to be behind, all that report are at step 1")
+    assert (failure.stacks or "").count("program.py") >= 2, "where both wait"
+    end(launchers)
+
+
 @pytest.mark.long
 def test_a_stopped_process_that_its_peers_lost_first_is_named(launch: "Launch") -> None:
     script = f"""

@@ -5,11 +5,27 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.factories import EVALUATED, INSTALLATION, NOW, Lifecycle, created, event_reasons, pod, report, view
+from support.factories import (
+    EVALUATED,
+    INSTALLATION,
+    NOW,
+    Lifecycle,
+    created,
+    event_reasons,
+    failure_in_place,
+    launcher_report,
+    pod,
+    report,
+    view,
+)
 
-from tfdist.contract import Role
+from tfdist.api.status import TFDistJobStatus
+from tfdist.contract import Phase, Role
+from tfdist.observed.cadence import with_report
 from tfdist.observed.job_view import ProbeResult, StepCadence
+from tfdist.observed.probe import Answer, probe_result
 from tfdist.planner import Plan, plan
+from tfdist.restarts.stall import Position
 from tfdist.timestamps import rfc3339
 
 BOTH = "worker-0:R worker-1:R"
@@ -171,10 +187,130 @@ def test_a_job_without_a_deadline_never_stalls() -> None:
     assert job.reconcile(BOTH, after=10**6, cadence=MOVED).probes == ()
 
 
-def test_auto_has_no_deadline_before_five_changes() -> None:
+@pytest.mark.parametrize(
+    ("first", "changes", "fields", "deadline"),
+    [
+        pytest.param(0, 1, {}, 7200, id="no step"),
+        pytest.param(0, 4, {"step_time_millis": 500.0}, 1800, id="a step"),
+        pytest.param(0, 4, {"step_time_millis": 500.0, "phase": "evaluating"}, 1800, id="the first evaluation"),
+        pytest.param(2700, 0, {}, 27000, id="a report each 45 minutes"),
+    ],
+)
+def test_auto_finds_a_hang_before_five_changes(
+    first: float, changes: int, fields: dict[str, Any], deadline: float
+) -> None:
     job = Lifecycle(BOTH, **AUTO)
-    slow = StepCadence(attempt=0, last_progress_at=rfc3339(NOW), longest_pause_seconds=1, progress_count=4)
-    assert job.reconcile(BOTH, after=10**6, cadence=slow).probes == ()
+    cadence = StepCadence(0, rfc3339(NOW + timedelta(seconds=first)), progress_count=changes)
+    job.reconcile(BOTH, after=first)
+    assert job.reconcile(BOTH, after=deadline - 1, cadence=cadence, report=report(1, **fields)).probes == ()
+    assert len(job.reconcile(BOTH, after=1, cadence=cadence, report=report(1, **fields)).probes) == 2
+
+
+def launcher_starts() -> dict[str, Any]:
+    """Return what is known of a gang whose launcher reports that its program starts."""
+    seen = launcher_report()
+    content = seen.content.model_copy(update={"phase": Phase.STARTING, "step": None})
+    cadence = with_report(None, TFDistJobStatus, content, rfc3339(NOW))
+    return {"report": replace(seen, content=content), "cadence": cadence}
+
+
+@pytest.mark.parametrize("policy", [FIXED, AUTO], ids=["number", "Auto"])
+def test_a_script_under_launchers_that_reports_nothing_never_stalls(policy: dict[str, Any]) -> None:
+    job = Lifecycle(BOTH, **policy, training={"script": "team.train"})
+    assert job.reconcile(BOTH, after=10**6, **launcher_starts()).probes == ()
+
+
+def test_the_bundled_trainer_that_starts_for_ever_under_launchers_stalls() -> None:
+    job = Lifecycle(BOTH, **AUTO)
+    assert job.reconcile(BOTH, after=3 * 7200 - 1, **launcher_starts()).probes == ()
+    assert len(job.reconcile(BOTH, after=1, **launcher_starts()).probes) == 2
+
+
+@pytest.mark.parametrize("policy", [{}, FIXED, AUTO], ids=["no deadline", "number", "Auto"])
+def test_minutes_without_progress_are_named_long_before_they_have_consequences(policy: dict[str, Any]) -> None:
+    # given a gang whose first step has ended
+    job = Lifecycle(BOTH, **policy)
+    seen = {"cadence": MOVED, "report": report(1, 60, phase=Phase.COMPILING)}
+    assert job.reconcile(BOTH, after=60, **seen).requeue_after_seconds == pytest.approx(60)
+    assert "no progress" not in job.message("Running")
+    # when two minutes pass
+    job.reconcile(BOTH, after=60, **seen)
+    # then the message has since when, where, and what shows more, and does not change
+    text = "; no progress since 2030-01-02T03:04:05Z: worker-0 is compiling at step 1 of 60; where the replicas are: "
+    assert f"{text}tfdist stacks fashion -n" in job.message("Running")
+    assert job.condition_status("Running")[0] == "True"
+    assert "no progress" in job.status["summary"]["message"]
+    assert job.reconcile(BOTH, after=100, **seen).status is None
+    # and it ends with the next step
+    moved = replace(MOVED, last_progress_at=rfc3339(job.now), progress_count=2)
+    job.reconcile(BOTH, cadence=moved, report=report(2, 60))
+    assert "no progress" not in job.message("Running")
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {"cadence": MOVED, "report": report(60, 60, phase=Phase.FINISHED)},
+        {"cadence": MOVED, "report": launcher_report(waiting_for="worker-1 has not joined")},
+        {"cadence": MOVED, "report": report(1, waiting_for=["10.0.0.2:2222"])},
+        {"cadence": replace(MOVED, longest_pause_seconds=200.0), "report": report(1)},
+        {"cadence": replace(MOVED, attempt=1), "report": report(1)},
+        {},
+    ],
+    ids=["finished", "launchers wait", "members connect", "its steps take minutes", "another attempt", "no report"],
+)
+def test_what_is_usual_or_has_a_message_of_its_own_is_not_named(seen: dict[str, Any]) -> None:
+    job = Lifecycle(BOTH)
+    job.reconcile(BOTH, after=300, **seen)
+    assert "no progress since" not in job.message("Running")
+
+
+def test_a_stall_of_which_no_replica_is_known_to_be_the_cause_blames_none() -> None:
+    # given two workers that wait in different collectives after the first step
+    job = Lifecycle(BOTH, **FIXED)
+    todo = job.reconcile(BOTH, after=60, cadence=MOVED)
+    answers: dict[str, Answer] = {f"worker-{i}": (Position(1, 300.0), "in all_reduce") for i in range(2)}
+    # when they have been probed
+    job.reconcile(BOTH, cadence=MOVED, probe_result=probe_result(todo.probe_id, answers, 2))
+    # then the message has their step
+    text = "no step was completed for 60 s; no replica is known to be behind, all that report are at step 1"
+    assert job.message("Stalled") == text
+    assert "node" not in job.status["failures"][-1]
+    assert "worker-1: in all_reduce" in job.status["failures"][-1]["stacks"]
+
+
+def test_a_jump_of_the_clock_stalls_no_gang_that_completes_steps() -> None:
+    # given a gang at step 1, and a clock that jumps by an hour
+    job = Lifecycle(BOTH, **FIXED)
+    todo = job.reconcile(BOTH, after=3600, cadence=MOVED, report=report(1))
+    # when the probe finds its leader at a later step
+    answers: dict[str, Answer] = {f"worker-{i}": (Position(9, 300.0), "in fit") for i in range(2)}
+    found = probe_result(todo.probe_id, answers, 2)
+    todo = job.reconcile(BOTH, cadence=MOVED, report=report(1), probe_result=found)
+    # then it goes on, and it is stalled if it is still at that step after the deadline
+    assert (created(todo), todo.requeue_after_seconds) == ([], 10)
+    moved = replace(MOVED, last_progress_at=rfc3339(job.now), progress_count=2)
+    todo = job.reconcile(BOTH, after=60, cadence=moved, report=report(9))
+    found = probe_result(todo.probe_id, answers, 2)
+    assert len(created(job.reconcile(BOTH, cadence=moved, report=report(9), probe_result=found))) == 2
+
+
+def test_a_worker_that_reported_a_later_step_than_the_leader_is_no_progress() -> None:
+    job = Lifecycle(BOTH, **FIXED)
+    todo = job.reconcile(BOTH, after=60, cadence=MOVED, report=report(10))
+    answers: dict[str, Answer] = {f"worker-{i}": (Position(10 + 3 * i, 5.0), "in fit") for i in range(2)}
+    found = probe_result(todo.probe_id, answers, 2)
+    assert len(created(job.reconcile(BOTH, cadence=MOVED, report=report(10), probe_result=found))) == 2
+
+
+def test_a_stall_in_place_of_which_no_replica_is_known_to_be_the_cause_blames_none() -> None:
+    text = "no step was completed for 61 s; no replica is known to be behind, all that report are at step 1"
+    stalled = failure_in_place(1, index=0, exit_code=None, reason="Stalled", message=text)
+    job = Lifecycle(BOTH)
+    todo = job.reconcile(BOTH, report=launcher_report(stalled, number=1, waiting_for="worker-1 has not joined"))
+    expected = f"the gang stalled in round 0: {text}"
+    assert [e.message.startswith(expected) for e in todo.events if e.reason == "Restarting"] == [True]
+    assert job.message("Restarting").startswith(expected)
 
 
 @pytest.mark.parametrize(("gap", "deadline"), [(1.0, 120), (30.0, 300)])

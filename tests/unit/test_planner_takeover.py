@@ -45,8 +45,22 @@ def test_what_auto_has_learned_is_not_lost_and_the_gap_between_controllers_is_no
     cadence = with_report(None, lambda: status_of(job.status), report(9).content, later(1000))
     assert (cadence.longest_pause_seconds, cadence.progress_count) == (20, 7)
     assert cadence.last_progress_at == later(1000), "steps were completed meanwhile"
-    todo = job.reconcile(BOTH, after=880, cadence=cadence, report=report(9))
-    assert todo.requeue_after_seconds == pytest.approx(200)
+    assert not job.reconcile(BOTH, after=880 + 199, cadence=cadence, report=report(9)).probes
+    assert len(job.reconcile(BOTH, after=1, cadence=cadence, report=report(9)).probes) == 2
+
+
+def test_what_auto_allows_before_it_has_learned_does_not_start_again_with_the_next_controller() -> None:
+    # given a gang that hangs after its first step, and a controller that leads 20 minutes later
+    first = report(1, step_time_millis=500.0)
+    job, cadence = Lifecycle(BOTH, **AUTO), None
+    for seconds, seen in ((0, report(0)), (8, first)):
+        cadence = with_report(cadence, lambda: status_of(job.status), seen.content, later(seconds))
+        job.reconcile(BOTH, after=seconds, cadence=cadence, report=seen)
+    cadence = with_report(None, lambda: status_of(job.status), first.content, later(1208))
+    # when 30 minutes have passed since the step
+    assert not job.reconcile(BOTH, after=1799, cadence=cadence, report=first).probes
+    # then the gang is stalled
+    assert len(job.reconcile(BOTH, after=1, cadence=cadence, report=first).probes) == 2
 
 
 @pytest.mark.parametrize("change", [{"phase": Phase.EVALUATING}, {"attempt": 1}], ids=["phase", "attempt"])

@@ -107,11 +107,19 @@ async def test_an_answer_that_is_no_report_is_unreadable_and_read_no_further_tha
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40_000, "KiB"
 
 
-async def test_a_replica_that_is_not_there_or_never_answers_gives_no_answer(
+async def test_a_replica_without_a_report_server_is_not_to_blame(
     client: ReportClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Given a program of which only the chief reports, when the gang stalls, then no other replica is named."""
     monkeypatch.setattr(contract, "REPORT_PORT", free_ports(1)[0])
-    assert await client.progress(HERE) is Unreported.NO_ANSWER
+    assert await client.progress(HERE) is Unreported.NO_SERVER
+    result = await Diagnosis(client).evidence("why", [ProbeTarget(Role.WORKER, 0, HERE)])
+    assert result == ProbeResult("why", "", "worker-0: has no report server")
+
+
+async def test_a_replica_that_never_answers_gives_no_answer(
+    client: ReportClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with replica(monkeypatch, sends()) as ip:
         assert await client.progress(ip) is Unreported.NO_ANSWER
         result = await Diagnosis(client).evidence("why", [ProbeTarget(Role.WORKER, 0, ip)])

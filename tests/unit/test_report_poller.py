@@ -238,7 +238,8 @@ async def test_a_leader_is_silent_while_it_gives_no_answer_and_not_while_it_give
 
     poller = polls(jobs, pods, states, answer, lambda *enqueued: reported.append(enqueued))
     state = states.get(job.key, job.uid)
-    for given, silent in ((Unreported.UNREADABLE, False), (Unreported.NO_ANSWER, True), (Unreported.UNREADABLE, False)):
+    given_answers = (Unreported.UNREADABLE, Unreported.NO_ANSWER, Unreported.NO_SERVER, Unreported.UNREADABLE)
+    for given, silent in zip(given_answers, (False, True, True, False), strict=True):
         answers.append(given)
         state.answered_at = time.monotonic() - 1000
         await poller.poll_once(evaluators=False)

@@ -114,8 +114,9 @@ def test_an_error_without_a_message_repeats_none() -> None:
     assert not ApplicationError(1, "").repeats(ApplicationError(1, ""))
 
 
-def deadline(setting: int | str, *phases: Phase, changes: int = 5, pause: float = 0.0) -> float | None:
-    return stall.deadline_seconds(setting, phases, changes, pause, learned_minimum=60.0)
+def deadline(setting: int | str, *phases: Phase, changes: int = 5, pause: float = 0.0, has_step: bool = True) -> float:
+    pauses = stall.Pauses(changes, pause, frozenset(phases), has_step)
+    return stall.deadline_seconds(setting, pauses, learned_minimum=60.0)
 
 
 def test_a_number_is_the_deadline_of_a_step() -> None:
@@ -125,13 +126,31 @@ def test_a_number_is_the_deadline_of_a_step() -> None:
 @pytest.mark.parametrize("phase", sorted(set(Phase) - {Phase.TRAINING}))
 def test_a_phase_without_steps_of_any_replica_has_five_minutes_for_any_deadline(phase: Phase) -> None:
     assert deadline(60, Phase.TRAINING, phase) == 300
-    assert deadline("Auto", phase) == 300
     assert deadline(600, phase) == 600
 
 
-def test_auto_has_no_deadline_until_it_has_learned_from_five_changes() -> None:
-    assert deadline("Auto", changes=4, pause=1.0) is None
-    assert deadline("Auto", changes=5, pause=1.0) is not None
+@pytest.mark.parametrize(
+    ("changes", "has_step", "phase", "seconds"),
+    [
+        (0, False, Phase.STARTING, 7200),
+        (4, False, Phase.TRAINING, 7200),
+        (2, True, Phase.TRAINING, 1800),
+        (4, True, Phase.EVALUATING, 1800),
+        (5, True, Phase.TRAINING, 60),
+        (5, True, Phase.EVALUATING, 1800),
+        (5, True, Phase.COMPILING, 1800),
+        (99, True, Phase.STARTING, 7200),
+    ],
+)
+def test_auto_allows_hours_before_the_first_step_and_less_the_more_it_has_seen(
+    changes: int, has_step: bool, phase: Phase, seconds: float
+) -> None:
+    assert deadline("Auto", phase, changes=changes, pause=1.0, has_step=has_step) == seconds
+
+
+@pytest.mark.parametrize("changes", [0, 4, 5])
+def test_auto_is_never_less_than_ten_times_the_longest_pause(changes: int) -> None:
+    assert deadline("Auto", Phase.TRAINING, changes=changes, pause=2700.0) == 27000
 
 
 @pytest.mark.parametrize(("pause", "seconds"), [(1.0, 60), (6.0, 60), (30.0, 300)])
@@ -256,8 +275,17 @@ def test_the_same_error_is_not_final_after_a_checkpoint_another_error_or_silence
         assert not rule(some, failure(70, message), checkpoint).final
 
 
-def slot(index: int, step: int, *, alive: bool = True, phase: str = "training") -> Slot:
-    report: Any = {"role": "worker", "index": index, "attempt": 0, "phase": phase, "step": step}
+def slot(
+    index: int, step: int | None, *, alive: bool = True, phase: str = "training", millis: float | None = None
+) -> Slot:
+    report: Any = {
+        "role": "worker",
+        "index": index,
+        "attempt": 0,
+        "phase": phase,
+        "step": step,
+        "stepTimeMillis": millis,
+    }
     member = LaunchMember(role=Role.WORKER, index=index)
     return Slot(
         member, process=ProcessState.RUNNING, heartbeat=Heartbeat.model_validate({"alive": alive, "report": report})
@@ -281,6 +309,86 @@ def test_a_deadline_is_learned_from_the_longest_pause() -> None:
     assert watch.stalled_seconds([slot(0, 5)], 0, 100.0 + 201.0) == 201.0
 
 
+@pytest.mark.parametrize(
+    ("seen", "limit"),
+    [
+        pytest.param([(0.0, 0, None)], 7200, id="no step"),
+        pytest.param([(0.0, 0, None), (8.0, 1, 800.0)], 1800, id="one step"),
+        pytest.param([(0.0, 0, None), (900.0, 1, 800.0)], 9000, id="the first batch took 15 minutes"),
+        pytest.param([(2700.0, 1000, 2700.0)], 27000, id="one report for each epoch"),
+        pytest.param([(0.0, 0, None), (10.0, 500, 20.0), (10.5, 500, 20.0)], 1800, id="a resumed job"),
+    ],
+)
+def test_a_hang_in_the_first_epoch_is_found_by_auto_and_silence_that_is_usual_is_none(
+    seen: list[tuple[float, int, float | None]], limit: float
+) -> None:
+    """Given a round that begins at 0 with these times, steps and durations of a step; when nothing follows, then..."""
+    watch = StallDetector("Auto")
+    assert watch.stalled_seconds([Slot(slot(0, 0).member)], 0, 0.0) is None
+    for now, step, millis in seen:
+        gang = [slot(0, step, millis=millis), slot(1, step, millis=millis)]
+        assert watch.stalled_seconds(gang, 0, now) is None
+    last = watch.changed_at
+    assert watch.stalled_seconds(gang, 0, last + limit - 1) is None
+    assert watch.stalled_seconds(gang, 0, last + limit + 1) == limit + 1
+
+
+def test_the_first_reports_of_many_members_teach_auto_nothing() -> None:
+    """Given eight workers that begin one after another; when their first batch takes minutes, then none is stalled."""
+    watch = StallDetector("Auto")
+    for count in range(1, 9):
+        assert watch.stalled_seconds([slot(rank, 0) for rank in range(count)], 0, float(count)) is None
+    assert watch.stalled_seconds([slot(rank, 0) for rank in range(8)], 0, 1000.0) is None
+
+
+def test_a_program_that_reports_nothing_is_never_stalled() -> None:
+    watch = StallDetector("Auto")
+    silent = Slot(slot(0, 0).member, process=ProcessState.RUNNING)
+    assert watch.stalled_seconds([silent], 0, 0.0) is None
+    assert watch.stalled_seconds([silent], 0, 10.0**6) is None
+
+
+def name_of_straggler(*slots: Slot) -> str | None:
+    found = straggler(slots)
+    return found.name if found else None
+
+
 def test_who_shows_no_sign_of_life_is_behind_and_else_who_is_at_the_lowest_step() -> None:
-    assert straggler([slot(0, 5), slot(1, 4), slot(2, 6)]).name == "worker-1"
-    assert straggler([slot(0, 5), slot(1, 4), slot(2, 6, alive=False)]).name == "worker-2"
+    assert name_of_straggler(slot(0, 5), slot(1, 4), slot(2, 6)) == "worker-1"
+    assert name_of_straggler(slot(0, 5), slot(1, 4), slot(2, 6, alive=False)) == "worker-2"
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        pytest.param([slot(0, 1), slot(1, 1)], id="at the same step"),
+        pytest.param([slot(0, 10, millis=5.0), slot(1, 13, millis=5.0)], id="reports are not that exact"),
+        pytest.param([slot(0, 10), slot(1, None)], id="only the chief reports"),
+        pytest.param([slot(0, 5), slot(1, 4), slot(2, 4)], id="two of them"),
+        pytest.param([slot(0, 5)], id="alone"),
+        pytest.param([slot(0, None), slot(1, None)], id="no steps"),
+    ],
+)
+def test_no_member_is_named_whose_report_does_not_show_that_it_is_behind(slots: list[Slot]) -> None:
+    assert name_of_straggler(*slots) is None
+
+
+def test_a_member_that_is_a_slow_step_behind_is_named() -> None:
+    assert name_of_straggler(slot(0, 11, millis=3000.0), slot(1, 10, millis=3000.0)) == "worker-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "text"),
+    [
+        ("worker-1", [1, 2], "worker-1 is behind"),
+        ("", [1, 1], "no replica is known to be behind, all that report are at step 1"),
+        ("", [13, 10, None], "no replica is known to be behind, all that report are at steps 10 to 13"),
+        ("", [None], "no replica is known to be behind"),
+        ("", [], "no replica is known to be behind"),
+    ],
+)
+def test_the_message_of_a_stall_names_who_is_behind_or_where_all_are(
+    name: str, steps: list[int | None], text: str
+) -> None:
+    message = stall.stall_text(60.4, name, [stall.Position(step) for step in steps])
+    assert message == f"no step was completed for 60 s; {text}"

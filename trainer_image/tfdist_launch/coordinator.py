@@ -7,6 +7,7 @@ from typing import Final
 
 from tfdist.contract import LeaderSettings
 from tfdist.contract_reports import GangReport
+from tfdist.restarts.stall import position_of, stall_text
 from tfdist_launch.connection import LeaderServer
 from tfdist_launch.failure_history import FailureHistory
 from tfdist_launch.leader import Leader
@@ -174,11 +175,12 @@ class Coordinator:
             self._end_stalled_round(running, stalled_seconds, now)
 
     def _end_stalled_round(self, running: list[Slot], stalled_seconds: float, now: float) -> None:
-        """Begin the next round, and report the straggler as the root cause."""
+        """Begin the next round, and report the straggler as the root cause; the leader if none is known to be one."""
         self._stacks_requested_at = None
         slowest = straggler(running)
         stacks = "\n".join(f"== {s.name}\n{self._stacks.get(s.name, '')[:STACKS_CHARACTERS]}" for s in running)
-        log.event("stalled", seconds=stalled_seconds, straggler=slowest.name)
+        name = slowest.name if slowest else ""
+        log.event("stalled", seconds=stalled_seconds, straggler=name or None)
         print(stacks, flush=True)
-        text = f"no step was completed for {stalled_seconds:.0f} s; {slowest.name} is behind"
-        self._carry_out(self.leader.stalled(slowest, text, stacks, now))
+        text = stall_text(stalled_seconds, name, (position_of(s.report) for s in running if s.report is not None))
+        self._carry_out(self.leader.stalled(slowest or self.leader.slots[0], text, stacks, now))

@@ -13,6 +13,7 @@ from tfdist.contract import replica_name
 from tfdist.observed.job_view import ProbeResult
 from tfdist.observed.probe import SHOWN_STACKS, Answer, Unreported, probe_result
 from tfdist.planner.plan import ProbeTarget
+from tfdist.restarts.stall import position_of
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.replica_reports.client import ReportClient
 
@@ -80,7 +81,7 @@ class Diagnosis:
         on_result(evidence)
 
     async def evidence(self, about: str, questions: Sequence[ProbeTarget]) -> ProbeResult:
-        """Return the suspect of the stall: the first replica that does not answer, else the one with the fewest steps.
+        """Return the suspect of the stall: the first replica that does not answer, else one that is behind the others.
 
         Replicas with unreadable responses, and replicas without a result at the deadline, are not considered.
         """
@@ -99,7 +100,7 @@ class Diagnosis:
     async def _ask(self, slots: asyncio.Semaphore, ip: str, *, stacks: bool) -> Answer:
         async with slots:
             report = await self._client.progress(ip)
-            if report is Unreported.NO_ANSWER:
+            if isinstance(report, Unreported) and report is not Unreported.UNREADABLE:
                 return report, report
             text = await self._client.stacks(ip) if stacks else None
-        return report if isinstance(report, Unreported) else report.step, text
+        return report if isinstance(report, Unreported) else position_of(report), text

@@ -151,7 +151,8 @@ class ReportPoller:
             return None
         state = self._states.get(job.key, job.uid)
         if leads:
-            self._note_answer(job.key, state, answered=content is not Unreported.NO_ANSWER)
+            answered = not isinstance(content, Unreported) or content is Unreported.UNREADABLE
+            self._note_answer(job.key, state, answered=answered)
         unreadable = content is Unreported.UNREADABLE
         if unreadable and not state.unreadable:
             log.warning("a replica answers with no report", extra={"job": "/".join(job.key), "ip": ip})

@@ -54,6 +54,8 @@ async def _read(
     try:
         async with asyncio.timeout(seconds):
             return parse(await _receive(address, path, response))
+    except ConnectionRefusedError:
+        return Unreported.NO_SERVER
     except (OSError, TimeoutError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"[:500]
     log.debug("no report", extra={"ip": address[0], "path": path, "answered": response.began, "reason": reason})

@@ -73,9 +73,10 @@ class RunPolicy(ApiModel):
     """Seconds that the job may be active, since its start or since it was last resumed, before it fails. Defaults to no
     deadline."""
     progress_deadline_seconds: AutoOrSeconds | None = None
-    """Seconds within which a training step must complete, otherwise the gang is restarted. `Auto` derives the deadline
-    from the first steps. Defaults to no deadline: a hang is not detected. Requires the bundled trainer, or a program
-    that reports its steps."""
+    """Seconds within which a training step must complete, otherwise the gang is restarted. `Auto` is ten times the
+    longest pause so far: at least two hours before the first step, then 30 minutes, and after five changes of progress
+    two minutes in training. Defaults to no deadline: a hang is named in the condition `Running`, and has no
+    consequence. Requires the bundled trainer, or a program that reports its steps."""
     backoff_limit: Annotated[Natural, Field(le=1000)] = 3
     """Number of counted restarts without a new checkpoint before the job fails. Crashes count; evictions and lost nodes
     do not. Every new checkpoint resets the counter."""

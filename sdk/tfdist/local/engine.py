@@ -23,9 +23,15 @@ from tfdist.local.logs import Tail, shows_info, without_info
 from tfdist.local.pods import Pods
 from tfdist.local.processes import Processes
 from tfdist.local.replica_plan import FETCH
-from tfdist.local.reports import probe, update_reports
+from tfdist.local.reports import probe, reports_and_stacks, update_reports
 from tfdist.local.run_directory import RunDirectory, short
-from tfdist.local.silence import SilenceDetector, listening_ports, silence_message, tensorflow_port
+from tfdist.local.silence import (
+    SilenceDetector,
+    listening_ports,
+    silence_message,
+    standstill_message,
+    tensorflow_port,
+)
 from tfdist.observed.job_view import JobView, RuntimeState, StoredJob
 from tfdist.observed.pod import PodSummary
 from tfdist.outcome import read_status
@@ -93,7 +99,8 @@ class Engine:
     def _turn(self) -> None:
         """Plan, and execute the plan; after a change the next turn follows at once, as after an event of a watch."""
         now = datetime.now(UTC)
-        view = JobView(self._stored, self._status, self._runtime, self._pods.summaries(), log_of=self._log_of)
+        pods, no_command = self._pods.summaries(), (lambda *_: "")  # a message of the run names the file of the stacks
+        view = JobView(self._stored, self._status, self._runtime, pods, log_of=self._log_of, stacks_of=no_command)
         next_plan = plan(view, now, self._installation)
         self._runtime.completed, self._runtime.failure_seen_at = next_plan.completed, next_plan.failure_seen_at
         has_changed = self._pods.remove_ended()
@@ -130,11 +137,14 @@ class Engine:
         due = bool(codes)
         if time.monotonic() >= self._report_at:
             self._report_at = time.monotonic() + _REPORT_SECONDS
+            before = self._runtime.cadence
             due = update_reports(self._runtime, self.status, self._pods.running()) or due
+            if self._runtime.cadence != before:
+                self._silence.on_output(time.monotonic())
             report = self._runtime.report
-            self._show_progress(report.content if report else None, has_ended=bool(codes))
-            if report is None or report.content.step is None:  # else the progress shows what the run does
-                self._report_silence()
+            current = report.content if report is not None and self._runs(report.content) else None
+            self._show_progress(current, has_ended=bool(codes))
+            self._report_silence(reporting=current is not None and current.step is not None)
         if due:
             self._turn_at = float("-inf")
 
@@ -147,21 +157,25 @@ class Engine:
             self._console.close()
         elif not has_ended:
             phase = self.status.phase or ""
-            current = report if report is not None and self._runs(report) else None
-            self._console.progress(phase, progress.unless_stopping(phase, current))
+            self._console.progress(phase, progress.unless_stopping(phase, report))
 
     def _runs(self, report: ProgressReport) -> bool:
         """Return whether the process that has reported runs, and not that of a later attempt."""
         pod = self._pods.running().get(replica_name(report.role or "", report.index or 0))
         return pod is not None and pod.summary().attempt == report.attempt
 
-    def _report_silence(self) -> None:
-        seconds = self._silence.due(time.monotonic())
-        if seconds is not None and self._processes.running:
-            ports = {name: self._ports.get(name) for name in self._processes.running}
-            open_ports = listening_ports()
-            unreachable = [name for name, port in ports.items() if port is not None and port not in open_ports]
-            self._console.message(silence_message(seconds, list(ports), unreachable))
+    def _report_silence(self, *, reporting: bool) -> None:
+        seconds = self._silence.due(time.monotonic(), reporting=reporting)
+        if seconds is None or not self._processes.running:
+            return
+        if reporting:
+            reports, stacks = reports_and_stacks(self._pods.running())
+            self._console.message(standstill_message(seconds, reports, short(self._directory.write_stacks(stacks))))
+            return
+        ports = {name: self._ports.get(name) for name in self._processes.running}
+        open_ports = listening_ports()
+        unreachable = [name for name, port in ports.items() if port is not None and port not in open_ports]
+        self._console.message(silence_message(seconds, list(ports), unreachable))
 
     def _follow_logs(self) -> None:
         for name in self._processes.running:

@@ -17,8 +17,10 @@ from tfdist.observed.cadence import with_report
 from tfdist.observed.job_view import ProbeResult, RuntimeState, TimestampedReport
 from tfdist.observed.probe import Answer, Unreported, probe_result
 from tfdist.planner import Plan
+from tfdist.printable import printable
 from tfdist.render.gang import GangName
 from tfdist.report_response import SEGMENT_BYTES, ReportResponse, ResponseError, report_request
+from tfdist.restarts.stall import position_of
 from tfdist.timestamps import rfc3339
 
 _POLL_SECONDS: Final = 0.5
@@ -50,13 +52,25 @@ def probe(todo: Plan, running: Mapping[str, LocalPod]) -> ProbeResult:
     return probe_result(todo.probe_id, answers, len(names))
 
 
+def reports_and_stacks(running: Mapping[str, LocalPod]) -> tuple[dict[str, ProgressReport | None], str]:
+    """Return the report of each replica, None if it gives none, and a text with the stacks of all."""
+    answers = {name: _report_and_stacks(pod) for name, pod in running.items()}
+    text = "\n\n".join(f"== {name}\n{stacks}" for name, (_, stacks) in answers.items())
+    reports = {name: None if isinstance(report, Unreported) else report for name, (report, _) in answers.items()}
+    return reports, printable(text)
+
+
 def _probe_pod(pod: LocalPod) -> Answer:
+    report, stacks = _report_and_stacks(pod)
+    return report if isinstance(report, Unreported) else position_of(report), stacks
+
+
+def _report_and_stacks(pod: LocalPod) -> tuple[ProgressReport | Unreported, str | Unreported]:
     report = _progress(pod, _PROBE_SECONDS)
-    if report is Unreported.NO_ANSWER:
+    if isinstance(report, Unreported) and report is not Unreported.UNREADABLE:
         return report, report
     stacks = _get(pod, STACKS_PATH, _PROBE_SECONDS)
-    text = stacks.decode(errors="replace") if isinstance(stacks, bytes) else stacks
-    return report if isinstance(report, Unreported) else report.step, text
+    return report, stacks.decode(errors="replace") if isinstance(stacks, bytes) else stacks
 
 
 def _progress(pod: LocalPod, seconds: float) -> ProgressReport | Unreported:
@@ -79,5 +93,7 @@ def _get(pod: LocalPod, path: str, seconds: float) -> bytes | Unreported:
                 connection.settimeout(max(deadline - time.monotonic(), 0.001))
                 response.feed(connection.recv(SEGMENT_BYTES))
             return response.body
+    except ConnectionRefusedError:
+        return Unreported.NO_SERVER
     except (OSError, ResponseError):
         return Unreported.UNREADABLE if response.began else Unreported.NO_ANSWER

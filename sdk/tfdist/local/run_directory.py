@@ -7,6 +7,7 @@
 | `volumes/CLAIM` | content of a PersistentVolumeClaim; never emptied |
 | `scratch/REPLICA`, `config/REPLICA`, `source` | emptyDirs, ConfigMaps, source from Git; emptied at the start |
 | `termination/REPLICA` | termination message of a replica |
+| `stacks.txt` | stacks of the replicas when they neither printed nor made progress; of the last such time |
 """
 
 import contextlib
@@ -77,6 +78,12 @@ class RunDirectory:
     def termination(self, name: str) -> Path:
         """Return the path of a replica's termination message."""
         return self.path / "termination" / name
+
+    def write_stacks(self, text: str) -> Path:
+        """Replace the stacks of all replicas, and return the path of the file."""
+        path = self.path / "stacks.txt"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        return path
 
     def message(self, name: str, *, failed: bool) -> str:
         """Return the termination message of a replica that has ended; after a failure without one the end of its log.

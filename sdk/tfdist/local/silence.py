@@ -1,7 +1,8 @@
 """Messages about the replicas of a run without output; pure but for `listening_ports`.
 
 A script imports TensorFlow, connects and compiles for up to minutes without a line, and a gang that lacks a member
-waits for it silently. Without a report, output and listening ports are all that is known.
+waits for it silently. Without a report, output and listening ports are all that is known; else the steps and stacks of
+all replicas are.
 """
 
 import json
@@ -10,34 +11,62 @@ from pathlib import Path
 from typing import Final
 
 from tfdist.contract import TF_CONFIG_ENV
+from tfdist.contract_reports import ProgressReport
 from tfdist.progress import duration
 
 FIRST_SECONDS: Final = 30.0
+FIRST_REPORTING_SECONDS: Final = 60.0
+"""Of replicas that report their progress: a step may take long, and the progress shows the last one."""
 _LISTEN: Final = "0A"
 """State of a listening socket in `/proc/net/tcp` (`proc(5)`)."""
 
 
 class SilenceDetector:
-    """The time of the last output of any replica; a silence is reported after 30 s, and each time it has doubled.
+    """The time of the last output or progress; a silence is reported after 30 s or 60 s, and each time it has doubled.
 
     One replica without output is no silence: often only the chief prints.
     """
 
     def __init__(self, now: float) -> None:
-        self._since, self._next = now, FIRST_SECONDS
+        self._since, self._next = now, 0.0
 
     def on_output(self, now: float) -> None:
-        """Record output, or the start, of a replica."""
-        self._since, self._next = now, FIRST_SECONDS
+        """Record output, progress, or the start of a replica."""
+        self._since, self._next = now, 0.0
 
-    def due(self, now: float) -> float | None:
-        """Return the seconds of a silence that is to be reported now, else None."""
-        seconds = now - self._since
-        if seconds < self._next:
+    def due(self, now: float, *, reporting: bool = False) -> float | None:
+        """Return the seconds of a silence that is to be reported now, else None.
+
+        Args:
+            now: the time in seconds.
+            reporting: whether the program reports its progress.
+        """
+        seconds, limit = now - self._since, self._next or (FIRST_REPORTING_SECONDS if reporting else FIRST_SECONDS)
+        if seconds < limit:
             return None
-        while self._next <= seconds:
-            self._next *= 2
+        while limit <= seconds:
+            limit *= 2
+        self._next = limit
         return seconds
+
+
+def standstill_message(seconds: float, reports: Mapping[str, ProgressReport | None], stacks: str) -> str:
+    """Return a message about replicas that neither print nor make progress.
+
+    Args:
+        seconds: for how long.
+        reports: by name of the running replica; None of one that has given none.
+        stacks: path of the file with the stacks of all replicas.
+    """
+    where = ", ".join(f"{name} {_whereabouts(report)}" for name, report in reports.items())
+    return f"no output and no progress for {duration(seconds)}: {where}; {stacks} shows where they are"
+
+
+def _whereabouts(report: ProgressReport | None) -> str:
+    if report is None:
+        return "gives no report"
+    step = "" if report.step is None else f" at step {report.step}"
+    return f"is {report.phase}{step}" + (f" of {report.total_steps}" if step and report.total_steps else "")
 
 
 def silence_message(seconds: float, running: Collection[str], unreachable: Collection[str]) -> str:

@@ -1,16 +1,20 @@
 """Progress of an attempt over time: from its reports, and from the status after a restart of the controller."""
 
 from collections.abc import Callable
+from typing import Final
 
 from tfdist.api.gang_status import GangProgress
 from tfdist.api.status import TFDistJobStatus
-from tfdist.contract import Role
+from tfdist.contract import Phase, Role
 from tfdist.contract_reports import ProgressReport
 from tfdist.observed.gang_record import stored_records
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import JobView, StepCadence
 from tfdist.restarts.stall import progress_of
 from tfdist.timestamps import parse_time
+
+_ABSENT: Final = "-"
+"""Stands for an absent part of a position."""
 
 
 def with_report(
@@ -44,6 +48,11 @@ def cadence_of(view: JobView, state: GangState) -> StepCadence | None:
     if cadence is None or cadence.attempt != state.record.attempt_of(leader.name):
         return None
     return cadence if cadence.role in {None, leader.role} else None
+
+
+def has_begun(cadence: StepCadence) -> bool:
+    """Return whether the program itself has reported: until it does, its launcher reports that it starts, for ever."""
+    return cadence.position.split("/")[1:3] != [str(Phase.STARTING), _ABSENT]
 
 
 def to_status(cadence: StepCadence, role: Role) -> GangProgress:
@@ -81,4 +90,4 @@ def _stored_cadence(status: TFDistJobStatus, content: ProgressReport) -> StepCad
 
 def _position(content: ProgressReport) -> str:
     """Return the progress of a report as text, for the status."""
-    return "/".join("-" if part is None else str(part) for part in progress_of(content))
+    return "/".join(_ABSENT if part is None else str(part) for part in progress_of(content))

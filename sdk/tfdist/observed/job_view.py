@@ -12,6 +12,7 @@ from tfdist.contract_reports import ProgressReport
 from tfdist.observed.kueue import KueueView
 from tfdist.observed.pod import PodSummary
 from tfdist.render.written_directories import DirectoryField, WrittenDirectory
+from tfdist.restarts.stall import Position
 from tfdist.validation import FieldError
 
 
@@ -48,10 +49,12 @@ class ProbeResult:
     probe_id: str
     """Identity of the probe: the attempt, and since when it makes no progress."""
     behind: str
-    """Name of the replica that did not answer, or that has done the fewest steps; "" if none is known to be."""
+    """Name of the replica that did not answer, or that has done fewer steps than all others; "" if none is known."""
     stacks: str
     unresponsive: tuple[str, ...] = ()
     """Names of the replicas that did not answer; an unreadable answer counts as an answer."""
+    positions: Mapping[str, Position] = field(default_factory=dict)
+    """Those of the replicas that have reported, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,11 @@ class Contention:
 def kubectl_logs(namespace: str, pod: PodSummary) -> str:
     """Return the command that shows the log of a pod."""
     return f"kubectl logs -n {namespace} {pod.name} -c {pod.container}"
+
+
+def tfdist_stacks(namespace: str, job: str) -> str:
+    """Return the command that shows the stacks of a job's replicas."""
+    return f"tfdist stacks {job} -n {namespace}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +171,8 @@ class JobView:
     """Key for the Secret of the launchers, if that does not exist yet; random, and new with each reconcile."""
     log_of: Callable[[str, PodSummary], str] = kubectl_logs
     """Returns the location of a pod's log, given its namespace, for messages; a local run has files."""
+    stacks_of: Callable[[str, str], str] = tfdist_stacks
+    """Returns what shows the stacks of the replicas, given namespace and name of the job; "" if nothing does."""
     directory_user: DirectoryUser | None = None
     """The job that comes first in a directory of this one; None if that is this job in all of them."""
     systems: Mapping[GangSystem, Availability] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from typing import Final
 
 from tfdist.observed.job_view import ProbeResult
 from tfdist.printable import printable
+from tfdist.restarts.stall import Position, behind
 
 _KEPT_STACKS: Final = 4096
 """Maximum characters of all replicas' stacks in a failure record: users read the status."""
@@ -16,30 +17,32 @@ SHOWN_STACKS: Final = _KEPT_STACKS // _LEAST_STACKS
 
 
 class Unreported(StrEnum):
-    """The reason why there is no report. Only `NO_ANSWER` indicates an unreachable replica."""
+    """The reason why there is no report. Only `NO_ANSWER` indicates a replica that hangs or cannot be reached."""
 
     NO_ANSWER = "no answer"
+    NO_SERVER = "no report server"
+    """Its kernel rejects the connection: the program does not report, or has just ended."""
     UNREADABLE = "unreadable answer"
 
 
-Answer = tuple[int | Unreported | None, str | Unreported | None]
-"""Step (None: not in the report), and stacks (None: not requested)."""
+Answer = tuple[Position | Unreported, str | Unreported | None]
+"""Position, and stacks (None: not requested)."""
 
 
 def probe_result(probe_id: str, answers: Mapping[str, Answer], replicas: int) -> ProbeResult:
-    """Return the suspect of a stall: the first replica that does not answer, else the one with the fewest steps.
+    """Return the suspect of a stall: the first replica that does not answer, else the one that is behind, if any.
 
     Args:
         probe_id: identity of the probe.
         answers: answers by name of the replica, without those that were not asked or had no time to answer.
         replicas: number of replicas of the probe.
     """
-    silent = tuple(name for name, (step, _) in answers.items() if step is Unreported.NO_ANSWER)
-    steps = {name: step or 0 for name, (step, _) in answers.items() if not isinstance(step, Unreported)}
-    slowest = min(steps, key=lambda name: steps[name], default="")
+    silent = tuple(name for name, (position, _) in answers.items() if position is Unreported.NO_ANSWER)
+    positions = {name: position for name, (position, _) in answers.items() if not isinstance(position, Unreported)}
+    slowest = behind(positions) if len(positions) == replicas else ""
     share = max(_KEPT_STACKS // max(1, replicas), _LEAST_STACKS)
     stacks = "\n".join(f"{name}: {_ending(text, share)}" for name, (_, text) in answers.items() if text is not None)
-    return ProbeResult(probe_id, silent[0] if silent else slowest, stacks[:_KEPT_STACKS], silent)
+    return ProbeResult(probe_id, silent[0] if silent else slowest, stacks[:_KEPT_STACKS], silent, positions)
 
 
 def _ending(stacks: str | Unreported, share: int) -> str:
@@ -47,6 +50,8 @@ def _ending(stacks: str | Unreported, share: int) -> str:
     match stacks:
         case Unreported.NO_ANSWER:
             return "does not answer"
+        case Unreported.NO_SERVER:
+            return "has no report server"
         case Unreported.UNREADABLE:
             return "gives no stacks that can be read"
         case _:

@@ -18,6 +18,7 @@ from tfdist.planner.failure_policy import handle_failure, restart_resized, resta
 from tfdist.planner.gang_scheduling import missing_scheduler
 from tfdist.planner.messages import (
     in_place_restart_text,
+    missing_progress,
     older_specification,
     pending_members,
     running_text,
@@ -213,10 +214,10 @@ def _image_path(context: PlanContext, role: Role) -> str:
 
 def _plan_running(context: PlanContext, state: GangState, recorded: Sequence[ReplicaFailure]) -> GangDecision:
     waits = inplace_restart.rendezvous_wait(context, state)
-    unreported = unreported_progress(context, state)
+    unreported, silent = unreported_progress(context, state), missing_progress(context, state)
     run = running_text(state)
     text = f"{run} (attempt {state.attempt}){_first_rendezvous_text(waits)}{pending_members(context, state)}"
-    text += unreported.text + older_specification(context, state)
+    text += unreported.text + silent.text + older_specification(context, state)
     conditions = [Condition(ConditionType.PODS_READY, True, ConditionReason.ALL_REPLICAS_RUNNING, run)]
     if waits and waits.restart:
         restarts = in_place_restart_text(context, state, recorded, waits.text)
@@ -243,7 +244,9 @@ def _plan_running(context: PlanContext, state: GangState, recorded: Sequence[Rep
         conditions=_allowed_conditions(context, state, tuple(conditions)),
         probes=result.probes,
         probe_id=result.probe_id,
-        requeue_after_seconds=min_delay([result.requeue_after_seconds, unreported.requeue_after_seconds]),
+        requeue_after_seconds=min_delay(
+            [result.requeue_after_seconds, unreported.requeue_after_seconds, silent.requeue_after_seconds]
+        ),
     )
 
 

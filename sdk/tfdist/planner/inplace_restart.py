@@ -21,6 +21,7 @@ from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.planner.context import PlanContext
 from tfdist.planner.failure_records import record_of_round
+from tfdist.planner.messages import failed_subject
 from tfdist.planner.plan import Event
 from tfdist.reasons import EventReason
 from tfdist.render.gang import GangName, Member
@@ -171,6 +172,6 @@ def _events(causes: Sequence[RoundFailure]) -> Iterator[Event]:
         identity = f"training-{omitted[-1].id}-and-{len(omitted) - 1}"
         yield Event(EventReason.RESTARTING, text, warning=True, identity=identity, cause=omitted[-1].reason)
     for failure in causes[-MAX_EVENTS:]:
-        replica = replica_name(failure.role, failure.index)
-        text = f"{replica} failed in round {failure.round}: {failure.message}; the launchers restart the gang in place"
+        subject = failed_subject(failure.reason, replica_name(failure.role, failure.index))
+        text = f"{subject} in round {failure.round}: {failure.message}; the launchers restart the gang in place"
         yield Event(EventReason.RESTARTING, text, warning=True, identity=f"training-{failure.id}", cause=failure.reason)

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from tfdist.api.status import ConditionType, ReplicaFailure
-from tfdist.contract import Role, replica_name
+from tfdist.contract import Phase, Role, replica_name
+from tfdist.failure_classification import STALLED
+from tfdist.observed.cadence import cadence_of
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState
 from tfdist.outcome import find_condition
 from tfdist.planner.context import PlanContext
 from tfdist.render.gang import GangName
 from tfdist.render.names import RESTART_ANNOTATION
+from tfdist.restarts.stall import named_seconds
 from tfdist.timestamps import parse_time
 
 MAX_NAMED: Final = 3
@@ -82,6 +85,29 @@ def unreported_progress(context: PlanContext, state: GangState) -> UnreportedPro
     return UnreportedProgress(f"; the program reports no progress; the log of {leader.replica}: {log}")
 
 
+def missing_progress(context: PlanContext, state: GangState) -> UnreportedProgress:
+    """Return the part about a gang that has reported no progress for minutes; it may hang, or do something slow.
+
+    It names the time instead of the duration, so that the status is written once. While members wait for each other,
+    the message names these.
+    """
+    view, leader, cadence = context.view, state.leader, cadence_of(context.view, state)
+    content = view.runtime.report.content if view.runtime.report else None
+    if state.gang.name is not GangName.TRAINING or leader is None or cadence is None or content is None:
+        return UnreportedProgress()
+    is_waiting = content.waiting_for or (content.gang and content.gang.waiting_for)
+    if is_waiting or content.phase is Phase.FINISHED:
+        return UnreportedProgress()
+    remaining = named_seconds(cadence.longest_pause_seconds) - context.seconds_since(cadence.last_progress_at)
+    if remaining > 0:
+        return UnreportedProgress(requeue_after_seconds=remaining)
+    step = "" if content.step is None else f" at step {content.step}"
+    total = f" of {content.total_steps}" if step and content.total_steps else ""
+    stacks = view.stacks_of(context.job.metadata.namespace, context.job.metadata.name)
+    text = f"; no progress since {cadence.last_progress_at}: {leader.replica} is {content.phase}{step}{total}"
+    return UnreportedProgress(f"{text}; where the replicas are: {stacks}" if stacks else text)
+
+
 def older_specification(context: PlanContext, state: GangState) -> str:
     """Return the part of a message about pods of an older revision; "" if they use the newest."""
     revision = context.revision
@@ -129,5 +155,11 @@ def _describe(failure: ReplicaFailure) -> str:
     replica, message = replica_name(Role(failure.role), failure.index), failure.message
     if re.search(rf"\b{replica}\b", message):
         return message
-    verb = "failed" if failure.round is None else f"failed in round {failure.round}"
-    return f"{replica} {verb}: {message}" if message else f"{replica} {verb}"
+    subject = failed_subject(failure.reason, replica)
+    subject += "" if failure.round is None else f" in round {failure.round}"
+    return f"{subject}: {message}" if message else subject
+
+
+def failed_subject(reason: str, replica: str) -> str:
+    """Return what failed: the message of a stall names the replica that is behind, if one is known to be."""
+    return "the gang stalled" if reason == STALLED.reason else f"{replica} failed"

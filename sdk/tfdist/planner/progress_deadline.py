@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tfdist.api.status import ConditionType
-from tfdist.observed.cadence import cadence_of, from_status
+from tfdist.observed.cadence import cadence_of, from_status, has_begun
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import ProbeResult, StepCadence
 from tfdist.observed.pod import PodState
@@ -13,11 +13,14 @@ from tfdist.planner.context import PlanContext
 from tfdist.planner.plan import ProbeTarget
 from tfdist.restarts import stall
 from tfdist.restarts.stall import SLOW_PHASE_SECONDS
+from tfdist.timestamps import parse_time
 
 LEARNED_MINIMUM_SECONDS: Final = 120.0
 """Minimum of `Auto`, twice that of launchers: polls of the leader may be late, and a restart creates pods again."""
 LAUNCHED_FACTOR: Final = 3.0
 """Under launchers, which apply the deadline themselves, the controller waits so many times longer."""
+_NEXT_REPORT_SECONDS: Final = 10.0
+"""When a gang whose probe shows progress is reconciled again: by then its leader has been polled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,12 @@ class Stalled:
 def check_progress(context: PlanContext, state: GangState) -> Progressing | Stalled:
     """Return whether a running gang makes progress.
 
-    A custom program that reports nothing never counts as stalled. Before a stall has consequences, every replica is
-    probed for its progress.
+    A custom program that reports nothing never counts as stalled, under launchers neither, which report that it starts.
+    Before a stall has consequences, every replica is probed for its progress.
     """
     cadence = cadence_of(context.view, state)
+    if cadence is not None and not has_begun(cadence) and not context.runs_trainer(state.gang.leader.role):
+        return Progressing(progressing=False)
     if cadence is None:
         stored = state.record.progress
         if stored is not None and stored.attempt == state.record.attempt_of(state.gang.leader.name):
@@ -55,12 +60,14 @@ def check_progress(context: PlanContext, state: GangState) -> Progressing | Stal
         return Progressing(progressing=cadence.progress_count > 0)
     idle = context.seconds_since(cadence.last_progress_at)
     if idle < deadline:
-        return Progressing(requeue_after_seconds=deadline - idle)
+        return Progressing(progressing=has_begun(cadence), requeue_after_seconds=deadline - idle)
     return _probe_stall(context, state, f"attempt {cadence.attempt} since {cadence.last_progress_at}", idle)
 
 
 def _check_first_report(context: PlanContext, state: GangState) -> Progressing | Stalled:
     """Return whether a gang that must report has begun to report: the trainer does so within minutes.
+
+    `Auto` has no deadline for it: the network may keep the controller from the reports of a job that trains.
 
     The time counts from the creation and readiness of the pods in the API server, so a controller restart keeps it, but
     the next controller has no report yet, and polls for a while before it concludes anything.
@@ -104,7 +111,17 @@ def _probe_stall(context: PlanContext, state: GangState, probe_id: str, idle: fl
         return Progressing(
             progressing=False, probes=tuple(ProbeTarget(p.role, p.index, p.ip) for p in running), probe_id=probe_id
         )
+    if _has_advanced(context, state, probe_result):
+        return Progressing(requeue_after_seconds=_NEXT_REPORT_SECONDS)
     return Stalled(idle, probe_result)
+
+
+def _has_advanced(context: PlanContext, state: GangState, probe_result: ProbeResult) -> bool:
+    """Return whether the leader has completed steps since its last report: the clock may have jumped since then."""
+    report, position = context.view.runtime.report, probe_result.positions.get(state.gang.leader.name)
+    if report is None or position is None or position.step is None:
+        return False
+    return report.content.step is not None and position.step > report.content.step
 
 
 def deadline_seconds(context: PlanContext, cadence: StepCadence) -> float | None:
@@ -112,8 +129,17 @@ def deadline_seconds(context: PlanContext, cadence: StepCadence) -> float | None
     setting, report = context.spec.run_policy.progress_deadline_seconds, context.view.runtime.report
     if setting is None:
         return None
-    phases, changes = [report.content.phase] if report else [], cadence.progress_count
-    pause = cadence.longest_pause_seconds
-    seconds = stall.deadline_seconds(setting, phases, changes, pause, learned_minimum=LEARNED_MINIMUM_SECONDS)
+    longest = cadence.longest_pause_seconds if cadence.progress_count else _start_seconds(context, cadence)
+    pauses = stall.pauses_of([report.content] if report else [], cadence.progress_count, longest)
+    seconds = stall.deadline_seconds(setting, pauses, learned_minimum=LEARNED_MINIMUM_SECONDS)
     launched = report is not None and report.content.gang is not None
-    return None if seconds is None else seconds * (LAUNCHED_FACTOR if launched else 1.0)
+    return seconds * (LAUNCHED_FACTOR if launched else 1.0)
+
+
+def _start_seconds(context: PlanContext, cadence: StepCadence) -> float:
+    """Return the time from the start of all replicas to their first report: the next one may take as long."""
+    pods_ready = find_condition(context.view.status, ConditionType.PODS_READY)
+    if pods_ready is None or pods_ready.status != "True":
+        return 0.0
+    first, start = parse_time(cadence.last_progress_at), parse_time(pods_ready.last_transition_time)
+    return max(0.0, (first - start).total_seconds())

@@ -28,6 +28,7 @@ from tfdist.planner.peer_failure import ROOT_CAUSE_GRACE_SECONDS, unresponsive_p
 from tfdist.planner.progress_deadline import Stalled
 from tfdist.render import names
 from tfdist.render.gang import Member
+from tfdist.restarts.stall import stall_text
 from tfdist.status.update import MAX_FAILURES
 from tfdist.timestamps import rfc3339
 
@@ -122,8 +123,7 @@ def root_cause_of_stall(state: GangState, stall: Stalled, *, of_leader: bool = F
     name = state.gang.leader.name if of_leader else stall.probe_result.behind
     behind = next((p for p in state.pods if p.replica == name), None)
     member = member_of(behind) if behind else state.gang.leader
-    subject = f"{member.name} is" if behind else "no replica is known to be"
-    text = f"no step was completed for {stall.seconds:.0f} s; {subject} behind"
+    text = stall_text(stall.seconds, member.name if behind else "", stall.probe_result.positions.values())
     location = f" (pod {behind.name}{f', node {behind.node}' if behind.node else ''})" if behind else ""
     return RootCause(behind, member, STALLED, text + location, stacks=stall.probe_result.stacks), text
 
