@@ -95,11 +95,11 @@ def test_no_progress_follows_the_end_of_the_replica_that_reports_it(
     assert console.steps[-1] is None, "worker 1 goes on"
 
 
-def reports_until(hangs_at: float) -> Any:
+def reports_until(hangs_at: float, clock: Clock) -> Any:
     """Return a poll of worker 0, which completes a step each 10 s until it hangs."""
 
     def update(runtime: Any, *_: Any) -> bool:
-        content = report(int(min(engine.time.monotonic(), hangs_at) // 10), 60).content
+        content = report(int(min(clock.now, hangs_at) // 10), 60).content
         before = runtime.cadence
         runtime.cadence = with_report(before, TFDistJobStatus, content, rfc3339(NOW))
         runtime.report = TimestampedReport(content, rfc3339(NOW))
@@ -112,10 +112,11 @@ def test_a_gang_that_reports_steps_and_hangs_in_the_first_epoch_is_named_with_st
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given two workers that print nothing and hang after 100 s, when 300 s pass, then 60, 120 s are reported."""
-    monkeypatch.setattr(engine, "update_reports", reports_until(100))
+    clock = Clock()
+    monkeypatch.setattr(engine, "update_reports", reports_until(100, clock))
     known = {"worker-0": report(10, 60).content, "worker-1": None}
     monkeypatch.setattr(engine, "reports_and_stacks", lambda _: (known, "== worker-0\nin all_reduce"))
-    console, directory = run_of(300, {"worker": {"replicas": 2}}, tmp_path, monkeypatch)
+    console, directory = run_of(300, {"worker": {"replicas": 2}}, tmp_path, monkeypatch, clock=clock)
     stacks = directory.path / "stacks.txt"
     where = "worker-0 is training at step 10 of 60, worker-1 gives no report"
     found = [text.partition(": ") for text in console.messages if text.startswith("no output")]
@@ -126,10 +127,16 @@ def test_a_gang_that_reports_steps_and_hangs_in_the_first_epoch_is_named_with_st
 
 
 def run_of(
-    seconds: float, spec: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch, *, first: float | None = None
+    seconds: float,
+    spec: dict[str, Any],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    first: float | None = None,
+    clock: Clock | None = None,
 ) -> tuple[Console, RunDirectory]:
     """Run a job of so many seconds, and return its console and directory; worker 0 may end at a time of its own."""
-    clock, console, directory = Clock(), Console(), RunDirectory(folder)
+    clock, console, directory = clock or Clock(), Console(), RunDirectory(folder)
     monkeypatch.setattr(engine, "time", clock)
     processes: Any = Processes(clock, directory, {"worker-0": first or seconds}, seconds)
     interrupts: Any = Interrupts()
