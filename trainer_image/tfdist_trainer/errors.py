@@ -108,6 +108,10 @@ class Preempted(TrainerError):  # noqa: N818  an outcome that the caller request
     reason = "Preempted"
 
 
+DIFFERENT_COLLECTIVES: Final = re.compile(r"Collective instance -?\d+ expected|Shape mismatch in the collective instance")
+"""In the message of TensorFlow if two workers have reached different collectives."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """The exit code, reason and message for an exception."""
