@@ -11,6 +11,7 @@ import pytest
 from tfdist_trainer.data import csvs, json_lines, npz, parquet
 from tfdist_trainer.data.columns import BadRecords, Column
 from tfdist_trainer.errors import ColumnAmbiguousError, DataMalformedError
+from tfdist_trainer.programs import choose
 
 Values = list[Any]
 NUMBER: Final = Column("x", "float32")
@@ -34,6 +35,42 @@ def write_parquet(path: Path, values: Values) -> None:
     from pyarrow.parquet import write_table  # noqa: PLC0415
 
     write_table(arrow.table({"x": values}), str(path))
+
+
+TABULAR: Final = {"data": {"train": "x"}, "numeric": ["x"], "label": "label"}
+TEXT: Final = {"data": {"train": "x"}, "text": "x", "label": "label"}
+IMAGE: Final = {"data": {"train": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("program", "config", "label", "message"),
+    [
+        ("tabular", TABULAR | {"classes": 3}, 3, 'classes: ["1", "2", "3"] (strings in TFRecord files)'),
+        ("tabular", TABULAR | {"classes": 2}, -1, 'classes: ["1", "2"] (strings in TFRecord files)'),
+        ("text_classification", TEXT | {"classes": 5}, 5, 'classes: ["1", "2", "3", ...] (strings in TFRecord files)'),
+        ("image_classification", IMAGE | {"classes": 3}, 3, "if labels begin at 1, set training.config.labelOffset: 1"),
+        (
+            "image_classification",
+            IMAGE | {"classes": 3, "labelOffset": 1},
+            0,
+            "if labels begin at 0, set training.config.labelOffset: 0",
+        ),
+    ],
+)
+def test_an_error_of_labels_that_begin_elsewhere_names_the_remedy(
+    program: str, config: dict[str, Any], label: int, message: str
+) -> None:
+    created: Any = choose(program, config).create()
+    column = created.columns()[-1]
+    assert column.wrong(np.array([label])).all()
+    assert column.complain(np.array(label)).endswith(message)
+
+
+def test_labels_from_1_are_read_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("x,label\n0,1\n0,3\n0,2\n")
+    program: Any = choose("tabular", TABULAR | {"classes": ["1", "2", "3"]}).create()
+    labels = csvs.read(str(tmp_path / "x.csv"), program.columns(), BadRecords(skip=False))["label"]
+    assert labels.tolist() == [0, 2, 1]
 
 
 Format = tuple[Callable[..., Any], Callable[[Path, Values], None], str]

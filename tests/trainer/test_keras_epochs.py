@@ -104,6 +104,10 @@ class WholeBatches:
     def __init__(self, dataset: tf.data.Dataset, smallest: int | None) -> None:
         self.dataset = CountedIterators(dataset)
         self.smallest = smallest
+        self.end: int | None = None
+
+    def check_end(self, end: int | None) -> None:
+        self.end = end
 
     def blocks(self, _iterator: Any, steps: int, first: int) -> Iterator[tuple[int, int, Any]]:
         return ((step, step, SimpleNamespace(steps=1, finished=1)) for step in range(first, steps))

@@ -37,7 +37,7 @@ EQUAL: Final = (
 """Ways to train in which the mathematics of two workers is that of one process."""
 OTHERS: Final = (
     *("generator", "predict", "sharded_by_file", "batch_normalization", "decision_of_one_worker", "files"),
-    "compiled_outside",
+    *("compiled_outside", "own_lengths", "other_calls"),
 )
 """What further tests ask for."""
 ENVIRON: Final = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -139,6 +139,33 @@ def test_an_optimizer_made_outside_of_the_scope_is_an_error_that_names_the_remed
     for result in results[:2]:
         assert result["compiled_outside"]["error"].startswith("The optimizer 'adam")
         assert "inside of `with strategy.scope():`" in result["compiled_outside"]["error"]
+
+
+def test_data_of_another_length_on_each_worker_is_an_error_before_the_first_step(
+    results: tuple[Results, Results, Results],
+) -> None:
+    first, second, _ = (result["own_lengths"] for result in results)
+    assert first == second
+    assert first.pop("steps") == "0"
+    for error in first.values():
+        assert error.startswith("The workers have different numbers of batches in ")
+    assert "in fit: worker 0 has 6, worker 1 has 3. Give all workers the same arrays" in first["arrays"]
+    assert "in the validation of fit: worker 0 has 6, worker 1 has 3." in first["validation arrays"]
+    assert "in predict: worker 0 has 6, worker 1 has 3." in first["predict"]
+
+
+def test_a_call_of_the_chief_alone_is_an_error_that_names_the_call_of_each_worker(
+    results: tuple[Results, Results, Results],
+) -> None:
+    first, second, _ = (result["other_calls"] for result in results)
+    expected = {
+        "at the end of an epoch": "worker 0 is in predict in a callback of fit, worker 1 is in fit.",
+        "at the beginning": "worker 0 is in evaluate in a callback of fit, worker 1 is in fit.",
+        "after fit": "worker 0 is in predict, worker 1 is in evaluate.",
+    }
+    assert first == second
+    for name, calls in expected.items():
+        assert f"The workers are in different calls of Keras: {calls}" in first[name]
 
 
 def test_a_failed_fit_ends_the_process_with_the_exception_and_code_1(outputs: list[tuple[Results, str, int]]) -> None:

@@ -26,6 +26,10 @@ REPORT = ProgressReport(
 )
 
 
+DIFFERENT_TYPES = "Collective instance 120 expected type 0 and data_type 2 but got type 2 and data_type 3"
+DIFFERENT_SHAPES = "Shape mismatch in the collective instance 120. Op at device x expected shape [6] but another [3]"
+
+
 def tensorflow_error(name: str, text: str) -> Exception:
     kind = type(name, (Exception,), {"__module__": "tensorflow.python.framework.errors_impl"})
     error: Exception = kind(text)
@@ -38,6 +42,8 @@ def tensorflow_error(name: str, text: str) -> Exception:
         (ConfigurationError("training: wrong"), ExitCode.CONFIGURATION, "Configuration"),
         (tensorflow_error("UnavailableError", "Socket closed"), ExitCode.PEER_LOST, "PeerLost"),
         (tensorflow_error("InternalError", "Collective ops is aborted by: x"), ExitCode.PEER_LOST, "PeerLost"),
+        (tensorflow_error("InternalError", DIFFERENT_TYPES), ExitCode.SOFTWARE, "Bug"),
+        (tensorflow_error("InternalError", DIFFERENT_SHAPES), ExitCode.SOFTWARE, "Bug"),
         (tensorflow_error("InternalError", "Blas GEMM launch failed"), ExitCode.SOFTWARE, "Bug"),
         (tensorflow_error("DataLossError", "corrupted record at 12"), ExitCode.DATA_MALFORMED, "DataMalformed"),
         (tensorflow_error("ResourceExhaustedError", "OOM"), ExitCode.SOFTWARE, "Bug"),
@@ -49,6 +55,15 @@ def test_every_exception_has_an_exit_code_and_a_reason(error: Exception, code: E
     failure = classify(error)
     assert (failure.exit_code, failure.reason) == (code, reason)
     assert "\n" not in failure.message
+
+
+@pytest.mark.parametrize(
+    "text", [DIFFERENT_TYPES, f"Collective ops is aborted by: {DIFFERENT_TYPES}", DIFFERENT_SHAPES]
+)
+def test_an_error_of_workers_that_do_not_run_the_same_names_the_remedy(text: str) -> None:
+    message = classify(tensorflow_error("InternalError", text)).message
+    assert "must run the same steps and the same calls of fit, evaluate and predict" in message
+    assert text in message
 
 
 def test_a_graph_error_has_its_cause_without_the_traceback_of_the_graph() -> None:

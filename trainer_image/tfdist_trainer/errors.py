@@ -108,6 +108,15 @@ class Preempted(TrainerError):  # noqa: N818  an outcome that the caller request
     reason = "Preempted"
 
 
+DIFFERENT_COLLECTIVES: Final = re.compile(r"Collective instance -?\d+ expected type")
+"""In the message of TensorFlow if two workers have reached different collectives."""
+_DIFFERENT_SHAPES: Final = "Shape mismatch in the collective instance"
+_SAME_CALLS: Final = (
+    "the workers exchange different values: all of them must run the same steps and the same calls of fit, evaluate "
+    "and predict, in the same order, on values of the same shapes"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """The exit code, reason and message for an exception."""
@@ -139,6 +148,8 @@ def classify(error: BaseException) -> Failure:
         text += f"; the first: {_first_of(error)}"
     message = f"{name}: {text}"
     if type(error).__module__.startswith("tensorflow"):
+        if DIFFERENT_COLLECTIVES.search(text) or _DIFFERENT_SHAPES in text:
+            return Failure(ExitCode.SOFTWARE, TrainerError.reason, f"{name}: {_SAME_CALLS} ({text})")
         if name in PEER_ERRORS or (name in _PEER_CANDIDATES and _PEER_WORDS.search(text)):
             return Failure(ExitCode.PEER_LOST, PeerLostError.reason, message)
         if name == "DataLossError":

@@ -211,9 +211,66 @@ def files() -> dict[str, Any]:
 def error_of(action: Callable[[], Any]) -> str:
     try:
         action()
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:
         return str(error)
     return ""
+
+
+class Rows(keras.utils.PyDataset):  # type: ignore[misc]
+    """So many batches of 32 rows."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    @property
+    def num_batches(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        return X[:32], Y[:32]
+
+
+def own_lengths() -> dict[str, str]:
+    """The errors if each worker has data of another length."""
+    rows = (192, 96)[INDEX]
+    x, y = X[:rows], Y[:rows]
+    endless = data().repeat()
+    model = classifier()
+    actions: dict[str, Callable[[], Any]] = {
+        "arrays": lambda: model.fit(x, y, verbose=0),
+        "PyDataset": lambda: model.fit(Rows(rows // 32), verbose=0),
+        "data set": lambda: model.fit(data(x, y), verbose=0),
+        "steps of an epoch": lambda: model.fit(endless, steps_per_epoch=rows, verbose=0),
+        "one of unknown length": lambda: model.fit(
+            data().repeat() if INDEX else data(), steps_per_epoch=3 - INDEX, verbose=0
+        ),
+        "validation arrays": lambda: model.fit(X, Y, validation_data=(x, y), verbose=0),
+        "validation split": lambda: model.fit(
+            x, y, batch_size=rows, validation_split=0.5, validation_batch_size=9, verbose=0
+        ),
+        "validation PyDataset": lambda: model.fit(X, Y, validation_data=Rows(rows), verbose=0),
+        "validation data set": lambda: model.fit(X, Y, validation_data=data(x, y), verbose=0),
+        "evaluate": lambda: model.evaluate(x, y, verbose=0),
+        "predict": lambda: model.predict(x, verbose=0),
+    }
+    errors = {name: error_of(action) for name, action in actions.items()}
+    return errors | {"steps": str(int(model.optimizer.iterations.numpy()))}
+
+
+def other_calls() -> dict[str, str]:
+    """The errors if only the chief calls `predict` or `evaluate`."""
+    model = classifier()
+
+    def in_callback(**methods: Any) -> str:
+        callback = keras.callbacks.LambdaCallback(**(methods if INDEX == 0 else {}))
+        return error_of(lambda: model.fit(X, Y, callbacks=[callback], verbose=0))
+
+    return {
+        "at the end of an epoch": in_callback(on_epoch_end=lambda *_: model.predict(X, verbose=0)),
+        "at the beginning": in_callback(on_train_begin=lambda *_: model.evaluate(X, Y, verbose=0)),
+        "after fit": error_of(lambda: model.predict(X, verbose=0) if INDEX == 0 else model.evaluate(X, Y, verbose=0)),
+    }
 
 
 def compiled_outside() -> dict[str, Any]:
@@ -251,6 +308,8 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "decision_of_one_worker": decision_of_one_worker,
     "files": files,
     "compiled_outside": compiled_outside,
+    "own_lengths": own_lengths,
+    "other_calls": other_calls,
 }
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ class Column:
     below: int | None = None
     """Integers must be `minimum` to `below` - 1."""
     minimum: int = 0
+    remedy: str = ""
+    """What to do about other integers, for the error message."""
     choices: tuple[str, ...] = ()
     """The allowed strings. The program receives their indices in this tuple, int64."""
     positive: bool = False
@@ -77,7 +79,7 @@ class Column:
         if self.kind == "float32" and np.isfinite(value).all() and (np.abs(value) > _FLOAT32_MAX).all():
             return f"{self.name!r} is {shown(value.item())}, beyond the range of float32, {_FLOAT32_MAX:.1e}"
         if self.below is not None:
-            expected = f"{self.minimum} to {self.below - 1}"
+            expected = f"{self.minimum} to {self.below - 1}{'; ' if self.remedy else ''}{self.remedy}"
         elif self.choices:
             expected = f"one of {', '.join(self.choices[:10])}{', ...' if len(self.choices) > 10 else ''}"  # noqa: PLR2004
         else:

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from tfdist_trainer import log
-from tfdist_trainer.strategies.replica_group import HostCollectives
+from tfdist_trainer.keras.calls import Comparison, check_equal
 from tfdist_trainer.upstream.strategy_worker import Worker
 
 _CHIEF_ONLY: Final = ("CSVLogger", "RemoteMonitor", "TensorBoard")
@@ -84,19 +84,27 @@ class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
 
     sees_blocks: Final = True
 
-    def __init__(self, worker: Worker, strategy: Any, *, each_batch: bool) -> None:
-        """Compare after each batch if `each_batch`, else after each epoch."""
+    def __init__(self, comparison: Comparison, *, validation_batches: int | None, each_batch: bool) -> None:
+        """Compare decisions, after each batch if `each_batch`, else after each epoch.
+
+        Args:
+            comparison: with all workers.
+            validation_batches: batches of the validation data, compared at the begin; None if unknown.
+            each_batch: whether a callback sees each batch.
+        """
         super().__init__()
-        self._collectives = HostCollectives(strategy, worker.index, worker.count)
+        self._comparison = comparison
+        self._validation_batches = -1 if validation_batches is None else validation_batches
         self._each_batch = each_batch
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002
-        """Check that all workers begin at one step.
+        """Check that all workers begin at one step, and validate on equally many batches.
 
         Raises:
-            ValueError: a callback has restored another state on this worker than on the chief.
+            ValueError: a callback has restored another state on this worker than on the chief; or the numbers differ.
         """
-        iterations = self._collectives.gather_rows(_iterations(self.model))[:, 0]
+        iterations, batches = self._comparison.gather(_iterations(self.model), self._validation_batches).T
+        check_equal(batches, "the validation of fit")
         if (iterations != iterations[0]).any():
             steps = ", ".join(f"worker {rank}: {int(count)}" for rank, count in enumerate(iterations))
             raise ValueError(
@@ -119,7 +127,7 @@ class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
 
     def _follow(self) -> None:
         rate = _learning_rate(self.model)
-        rows = self._collectives.gather_rows(float(bool(self.model.stop_training)), 0.0 if rate is None else rate)
+        rows = self._comparison.gather(float(bool(self.model.stop_training)), 0.0 if rate is None else rate)
         for worker, row in enumerate(rows[1:], start=1):
             for name, value, chief_value in zip(("stop_training", "learning_rate"), row, rows[0], strict=True):
                 if value != chief_value and not (value != value and chief_value != chief_value):  # noqa: PLR0124  both NaN

@@ -13,9 +13,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfdist_trainer import log, script_end
+from tfdist_trainer import log
 from tfdist_trainer.autograph import graph
-from tfdist_trainer.keras import losses, optimizers, seeds
+from tfdist_trainer.keras import calls, losses, optimizers, seeds
 from tfdist_trainer.keras.checks import check
 from tfdist_trainer.keras.compiled_step import train_step
 from tfdist_trainer.keras.decisions import TEST_BATCH, TRAIN_BATCH, FollowChief, batch_callbacks, listed, on_worker
@@ -23,6 +23,7 @@ from tfdist_trainer.keras.epochs import Batches
 from tfdist_trainer.keras.files import by_chief, when_written
 from tfdist_trainer.keras.fit_times import FitTimes
 from tfdist_trainer.keras.replica_step import current
+from tfdist_trainer.keras.reporting import validation_batches
 from tfdist_trainer.keras.step_function import StepFunction
 from tfdist_trainer.upstream import iterator_deletion, keras_epochs, keras_fit
 from tfdist_trainer.upstream.hook import KERAS
@@ -53,6 +54,7 @@ def install() -> None:
     keras_fit.wrap(keras_fit.TEST_FUNCTION, functools.partial(_step_function, "test"))
     keras_fit.wrap(keras_fit.FIT, _fit)
     keras_fit.wrap(keras_fit.EVALUATE, _evaluate)
+    keras_fit.wrap(keras_fit.PREDICT, _predict)
     keras_fit.wrap(keras_fit.TRAIN_BATCH_END, functools.partial(_batch_end, "train"))
     keras_fit.wrap(keras_fit.TEST_BATCH_END, functools.partial(_batch_end, "test"))
     keras_fit.wrap(keras_fit.PREDICT_ON_BATCH, _predict_on_batch)
@@ -78,15 +80,16 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
         self.make_train_function()
         _choose_steps_per_execution(self.train_function, self, sees_each)
         local_callbacks = [each for callback in callbacks for each in on_worker(callback, worker)]
-        follow = FollowChief(worker, self.distribute_strategy, each_batch=bool(sees_each))
+        follow = FollowChief(
+            calls.comparison(self.distribute_strategy, worker),
+            validation_batches=validation_batches(**bound.arguments),
+            each_batch=bool(sees_each),
+        )
         bound.arguments["callbacks"] = [*local_callbacks, follow]
         times = self.train_function.times
         times.begin(callbacks)
-        try:
+        with calls.running("fit", self.distribute_strategy, worker):
             result = original(*bound.args, **bound.kwargs)
-        except Exception:
-            script_end.leave_at_once()
-            raise
         times.end()
         return result
 
@@ -97,14 +100,29 @@ def _evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if worker_of(self.distribute_strategy) is not None:
-            bound = signature.bind(self, *args, **kwargs)
-            self.make_test_function()
-            sees_each = batch_callbacks(listed(bound.arguments.get("callbacks")), TEST_BATCH)
-            _choose_steps_per_execution(self.test_function, self, sees_each)
-        return original(self, *args, **kwargs)
+        worker = worker_of(self.distribute_strategy)
+        if worker is None:
+            return original(self, *args, **kwargs)
+        bound = signature.bind(self, *args, **kwargs)
+        self.make_test_function()
+        sees_each = batch_callbacks(listed(bound.arguments.get("callbacks")), TEST_BATCH)
+        _choose_steps_per_execution(self.test_function, self, sees_each)
+        name = "validation" if keras_fit.is_validation(kwargs) else "evaluate"
+        with calls.running(name, self.distribute_strategy, worker):
+            return original(self, *args, **kwargs)
 
     return evaluate
+
+
+def _predict(original: Callable[..., Any]) -> Callable[..., Any]:
+    def predict(self: Any, *args: Any, **kwargs: Any) -> Any:
+        worker = worker_of(self.distribute_strategy)
+        if worker is None:
+            return original(self, *args, **kwargs)
+        with calls.running("predict", self.distribute_strategy, worker):
+            return original(self, *args, **kwargs)
+
+    return predict
 
 
 def _batch_end(kind: str, original: Callable[..., None]) -> Callable[..., None]:

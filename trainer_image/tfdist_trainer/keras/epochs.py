@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfdist_trainer.keras.calls import comparison
 from tfdist_trainer.keras.local_data import may_be_empty, rows_of_worker, takes_rows
 from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
 from tfdist_trainer.upstream.strategy_worker import Worker
@@ -86,7 +87,17 @@ class Batches:
             dataset = strategy.experimental_distribute_dataset(dataset)
         self.dataset = dataset
         self._strategy = strategy
+        self._worker = worker
         self._first = first
+
+    def check_end(self, end: int | None) -> None:
+        """Check that this iteration ends after the same batch, number `end`, on all workers; None if unknown.
+
+        Raises:
+            ValueError: it does not.
+            RuntimeError: another worker is in another call of Keras.
+        """
+        comparison(self._strategy, self._worker).check_batches(end)
 
     def blocks(self, iterator: Any, steps: int | None, begin: int = 0) -> Iterator[tuple[int, int, Block]]:
         """Yield the first and the last step of each block, and the block, from `begin` up to `steps`, or without end.

@@ -3,6 +3,7 @@
 A worker that is not the chief and loads what it has saved waits until the chief has written it.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -46,6 +47,8 @@ def by_chief(original: Callable[..., Any]) -> Callable[..., Any]:
 def when_written(original: Callable[..., Any], path_of: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of Keras that loads a file, which waits for one that this worker has left to the chief.
 
+    It raises the error of the function, or one of its kind with the reason if the file does not come.
+
     Args:
         original: the function.
         path_of: the path among its arguments.
@@ -56,14 +59,32 @@ def when_written(original: Callable[..., Any], path_of: Callable[..., Any]) -> C
         saved_at = _left_to_chief.pop(path, None)
         end = time.monotonic() + WAIT_SECONDS
         while saved_at is not None and time.monotonic() < end:
-            try:
-                if Path(path).stat().st_mtime >= saved_at - _CLOCK_SECONDS:
+            if _is_written(path, saved_at):
+                with contextlib.suppress(OSError, ValueError):  # not written to the end
                     return original(*args, **kwargs)
-            except (OSError, ValueError):  # absent, or not written to the end
-                pass
             time.sleep(_POLL_SECONDS)
-        if saved_at is not None:
-            log.event("file-of-chief", path=path, reason=f"not written within {WAIT_SECONDS:.0f} s")
-        return original(*args, **kwargs)
+        if saved_at is None or _is_written(path, saved_at):
+            return original(*args, **kwargs)
+        log.event("file-of-chief", path=path, reason=f"not written within {WAIT_SECONDS:.0f} s")
+        try:
+            return original(*args, **kwargs)  # an older file
+        except (OSError, ValueError) as error:
+            kind = FileNotFoundError if isinstance(error, OSError) else ValueError
+            raise kind(_not_written(path)) from error
 
     return load
+
+
+def _is_written(path: str, saved_at: float) -> bool:
+    """Return whether the chief has begun to write the file."""
+    with contextlib.suppress(OSError):
+        return Path(path).stat().st_mtime >= saved_at - _CLOCK_SECONDS
+    return False
+
+
+def _not_written(path: str) -> str:
+    return (
+        f"{path} has not been written within {WAIT_SECONDS:.0f} s: only the chief writes what Keras saves, and this "
+        "worker does not see its file. Use a path on a volume that all pods mount, such as a PersistentVolumeClaim "
+        "with access mode ReadWriteMany."
+    )

@@ -82,14 +82,40 @@ def validation_examples(
     """Return the examples that `fit` validates on, from its arguments; None if they do not show it."""
     if isinstance(validation_data, tf.data.Dataset):
         return dataset_graph.count(validation_data, validation_steps)
-    if validation_data is not None:
-        examples = _rows(validation_data[0]) if isinstance(validation_data, list | tuple) else None
-    else:
-        rows = _rows(x) if validation_split else None
-        examples = None if rows is None else rows - math.floor(rows * (1.0 - validation_split))  # as Keras splits them
+    examples = _validation_rows(x, validation_data, validation_split)
     if examples is None or validation_steps is None:
         return examples
     return min(examples, validation_steps * (validation_batch_size or batch_size or _KERAS_BATCH_SIZE))
+
+
+def validation_batches(
+    x: Any = None,
+    batch_size: int | None = None,
+    validation_data: Any = None,
+    validation_split: float = 0.0,
+    validation_steps: int | None = None,
+    validation_batch_size: int | None = None,
+    **_others: Any,
+) -> int | None:
+    """Return the batches that `fit` validates on, from its arguments; None if they do not show it."""
+    if isinstance(validation_data, tf.data.Dataset):
+        cardinality = int(validation_data.cardinality())
+        batches = cardinality if cardinality >= 0 else None
+    elif isinstance(validation_data, keras.utils.PyDataset):
+        batches = validation_data.num_batches
+    else:
+        rows = _validation_rows(x, validation_data, validation_split)
+        size = validation_batch_size or batch_size or _KERAS_BATCH_SIZE
+        batches = None if rows is None else math.ceil(rows / size)
+    return min((each for each in (batches, validation_steps) if each is not None), default=None)
+
+
+def _validation_rows(x: Any, validation_data: Any, validation_split: float) -> int | None:
+    """Return the rows of arrays that `fit` validates on; None of other data, or if they do not show it."""
+    if validation_data is not None:
+        return _rows(validation_data[0]) if isinstance(validation_data, list | tuple) else None
+    rows = _rows(x) if validation_split else None
+    return None if rows is None else rows - math.floor(rows * (1.0 - validation_split))  # as Keras splits them
 
 
 def _rows(x: Any) -> int | None:

@@ -24,11 +24,14 @@ from tfdist_trainer.metrics import build
 from tfdist_trainer.metrics.additive import Metric
 from tfdist_trainer.programs import data_files, optimizers
 from tfdist_trainer.programs.base import BuiltIn
+from tfdist_trainer.programs.config import PATH
 from tfdist_trainer.programs.ensemble import OTHER_LABELS
 from tfdist_trainer.programs.user_program import dataset_error
 
 MAX_INDEXED_RECORDS: Final = 50_000_000
 """Offsets and order of so many records take 1.2 GB in each worker."""
+_MOST_NAMED: Final = 3
+"""Classes in the example of an error."""
 
 
 class FromFiles(BuiltIn):
@@ -251,6 +254,16 @@ def explained(program: object) -> Iterator[None]:
                 traceback.print_exc()
                 raise of_dataset from None
         raise
+
+
+def label_column(name: str, classes: int | tuple[str, ...]) -> Column:
+    """Return the column of labels that are one of `classes`: names, or as many numbers from 0."""
+    if isinstance(classes, tuple):
+        return Column(name, "string", choices=classes)
+    names = ", ".join(f'"{number}"' for number in range(1, min(classes, _MOST_NAMED) + 1))
+    names += ", ..." if classes > _MOST_NAMED else ""
+    remedy = f"if labels do not begin at 0, list them: {PATH}.classes: [{names}] (strings in TFRecord files)"
+    return Column(name, "int64", below=classes, remedy=remedy)
 
 
 def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

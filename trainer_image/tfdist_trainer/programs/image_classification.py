@@ -37,7 +37,12 @@ class ImageClassification(FromFiles):
         """Return the image and the label."""
         name, shape, first = self.config.image_column, self.config.image_shape, self.config.label_offset
         image = Column(name, "encoded", channels=shape[2]) if self._encoded else Column(name, "uint8", shape)
-        return image, Column(self.config.label_column, "int64", minimum=first, below=first + self.config.classes)
+        other = 0 if first else 1
+        remedy = f"if labels begin at {other}, set {PATH}.labelOffset: {other}"
+        label = Column(
+            self.config.label_column, "int64", minimum=first, below=first + self.config.classes, remedy=remedy
+        )
+        return image, label
 
     def prepare(self, columns: dict[str, tf.Tensor], seeds: tf.Tensor | None) -> dict[str, tf.Tensor]:
         """Return `columns` with images as uint8 [batch, *imageShape]; see the base class."""

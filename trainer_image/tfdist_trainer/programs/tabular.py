@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfdist.programs.tabular import TabularConfig
 from tfdist_trainer.data.columns import Array, Column
 from tfdist_trainer.keras_compat import keras, ops
-from tfdist_trainer.programs.from_files import cross_entropy
+from tfdist_trainer.programs.from_files import cross_entropy, label_column
 from tfdist_trainer.programs.preprocessing import (
     OUT_OF_VOCABULARY,
     AdaptableProgram,
@@ -122,8 +122,7 @@ class Tabular(AdaptableProgram):
         name, classes = self.config.label, self.config.classes
         if classes is None:
             return Column(name, "float32")
-        has_names = isinstance(classes, tuple)
-        return Column(name, "string", choices=classes) if has_names else Column(name, "int64", below=classes)
+        return label_column(name, classes)
 
     def _embed(self, name: str) -> keras.layers.Layer:
         lookup = self._lookups[name]

@@ -11,7 +11,7 @@ from tfdist.programs.text_classification import TextClassificationConfig
 from tfdist_trainer.data.columns import Array, Column
 from tfdist_trainer.errors import ConfigurationError, DataMissingError
 from tfdist_trainer.keras_compat import keras, ops
-from tfdist_trainer.programs.from_files import cross_entropy
+from tfdist_trainer.programs.from_files import cross_entropy, label_column
 from tfdist_trainer.programs.preprocessing import (
     FILE,
     OUT_OF_VOCABULARY,
@@ -39,10 +39,7 @@ class TextClassification(AdaptableProgram):
 
     def columns(self) -> tuple[Column, ...]:
         """Return the text and the label."""
-        name, classes = self.config.label, self.config.classes
-        has_names = isinstance(classes, tuple)
-        label = Column(name, "string", choices=classes) if has_names else Column(name, "int64", below=classes)
-        return Column(self.config.text, "string"), label
+        return Column(self.config.text, "string"), label_column(self.config.label, self.config.classes)
 
     def features(self, columns: Mapping[str, Any]) -> Any:
         """Return the indices of words, int64 [batch, length]; 0 is padding, 1 out of vocabulary; see the base class."""

@@ -114,6 +114,7 @@ FIT: Final = _hook(
     f"{_TRAINER}:TensorFlowTrainer.fit", "Callbacks of each worker, and errors before the first step, are set there."
 )
 EVALUATE: Final = _hook(f"{_TRAINER}:TensorFlowTrainer.evaluate", "As `fit`.")
+PREDICT: Final = _hook(f"{_TRAINER}:TensorFlowTrainer.predict", "As `fit`.")
 TRAIN_BATCH_END: Final = _hook(
     "keras.callbacks:CallbackList.on_train_batch_end",
     "`fit` names the last batch of a block before it runs, and the data may end within the block.",
@@ -148,7 +149,7 @@ OPTIONALS: Final = _hook(
 )
 HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, REDUCE_LOSS, MASK, SCALE, UNSCALE, APPLY, APPLY_SCALED,
-    ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, TRAIN_BATCH_END,
+    ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, PREDICT, TRAIN_BATCH_END,
     TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, STRATEGY, TRAIN_STEP,
     PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
 )  # fmt: skip
@@ -245,6 +246,11 @@ def metric_results(model: Any, states: Sequence[tf.Tensor]) -> Mapping[str, Any]
 def is_of_strategy(optimizer: Any, strategy: Any) -> bool:
     """Return whether `optimizer` was created in the scope of `strategy`; True if Keras does not show it."""
     return getattr(optimizer, "_distribution_strategy", strategy) is strategy
+
+
+def is_validation(arguments: Mapping[str, Any]) -> bool:
+    """Return whether `fit` calls `evaluate` with these arguments, and not the script."""
+    return bool(arguments.get("_use_cached_eval_dataset"))
 
 
 def variables_of(optimizer: Any, variables: Any) -> list[Any]:
