@@ -97,7 +97,8 @@ def check_equal(batches: npt.NDArray[np.float64], of: str) -> None:
         counts = _by_worker(batches, "worker {rank} has {value}", lambda count: str(int(count)) if count >= 0 else "")
         raise ValueError(
             f"The workers have different numbers of batches in {of}: {counts}. Give all workers the same arrays, or "
-            "data sets of the same length: each worker takes its rows of each batch."
+            "the same data set, of which each takes its rows; or limit all to as many batches, by steps_per_epoch, "
+            "validation_steps or steps"
         )
 
 
@@ -112,7 +113,7 @@ def _by_worker(values: npt.NDArray[np.float64], text: str, described: Any) -> st
 def _different(calls: str) -> str:
     return (
         f"The workers are in different calls of Keras: {calls}. All workers must call fit, evaluate and predict, in "
-        "the same order; only what is saved may be left to the chief."
+        "the same order; only what is saved may be left to the chief"
     )
 
 

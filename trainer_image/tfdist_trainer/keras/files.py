@@ -86,5 +86,5 @@ def _not_written(path: str) -> str:
     return (
         f"{path} has not been written within {WAIT_SECONDS:.0f} s: only the chief writes what Keras saves, and this "
         "worker does not see its file. Use a path on a volume that all pods mount, such as a PersistentVolumeClaim "
-        "with access mode ReadWriteMany."
+        "with access mode ReadWriteMany"
     )
