@@ -45,10 +45,14 @@ class Pauses(NamedTuple):
 
 
 class Position(NamedTuple):
-    """The step of a replica, and the duration of a step in milliseconds; None if it does not report them."""
+    """The step of a replica, the duration of a step in milliseconds, and the steps of its whole training.
+
+    None if it does not report them.
+    """
 
     step: int | None
     step_millis: float | None = None
+    total_steps: int | None = None
 
 
 def progress_of(report: ProgressReport) -> tuple[object, ...]:
@@ -92,7 +96,7 @@ def named_seconds(longest_pause: float) -> float:
 
 def position_of(report: ProgressReport) -> Position:
     """Return the position of a replica."""
-    return Position(report.step, report.step_time_millis)
+    return Position(report.step, report.step_time_millis, report.total_steps)
 
 
 def behind(positions: Mapping[str, Position]) -> str:
@@ -121,8 +125,10 @@ def stall_text(seconds: float, name: str, positions: Iterable[Position]) -> str:
     text = f"no step was completed for {seconds:.0f} s; {name or 'no replica is known to be'}"
     if name:
         return f"{text} is behind"
-    steps = {position.step for position in positions if position.step is not None}
+    known = [position for position in positions if position.step is not None]
+    steps, totals = ({p.step for p in known if p.step is not None}, {p.total_steps for p in known if p.total_steps})
     if not steps:
         return f"{text} behind"
     where = f"step {min(steps)}" if len(steps) == 1 else f"steps {min(steps)} to {max(steps)}"
-    return f"{text} behind, all that report are at {where}"
+    differ = f"; they expect {min(totals)} to {max(totals)} steps: all need as many batches" if len(totals) > 1 else ""
+    return f"{text} behind, all that report are at {where}{differ}"
