@@ -11,10 +11,12 @@ from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.desired.objects import ObjectName, objects
 from tfdist.observed.gang_record import stored_record
 from tfdist.planner import Plan, plan
+from tfdist.render import names
 from tfdist.render.fingerprint import fingerprint
 from tfdist.render.gang import GangName
 from tfdist.render.installation import Installation
 from tfdist.render.owned_kinds import POD_GROUPS, kind_of
+from tfdist.timestamps import rfc3339
 from tfdist.validation import ValidationFailed, parse
 
 VOLCANO, COSCHEDULING, NATIVE = GangSystem.VOLCANO, GangSystem.COSCHEDULING, GangSystem.NATIVE
@@ -48,6 +50,13 @@ def members(todo: Plan, system: GangSystem) -> dict[str, str | None]:
     return {made["metadata"]["name"].removeprefix("fashion-"): group_of(made, system) for made in todo.creates}
 
 
+def retries_of(todo: Plan) -> str | None:
+    """Return how often the scheduler of the only PodGroup of a plan is to consider it again."""
+    (group,) = [made for made in todo.objects if made["kind"] == "PodGroup"]
+    annotation: str | None = group["metadata"].get("annotations", {}).get(names.RETRY_ANNOTATION)
+    return annotation
+
+
 def schedulers(todo: Plan) -> set[str | None]:
     return {made["spec"].get("schedulerName") for made in todo.creates}
 
@@ -74,6 +83,31 @@ def test_scheduler_plugins_schedule_a_gang_within_the_timeout() -> None:
     assert groups(todo) == {"Coscheduling fashion-training": {"minMember": 3, "scheduleTimeoutSeconds": 60}}
     assert set(members(todo, COSCHEDULING).values()) == {"fashion-training"}
     assert schedulers(todo) == {"scheduler-plugins-scheduler"}
+
+
+def test_scheduler_plugins_consider_a_gang_again_each_minute_in_which_it_waits() -> None:
+    # given
+    job = Lifecycle(scheduling={"gang": "Coscheduling"})
+    job.reconcile(**only(COSCHEDULING))
+    waiting = [pod(f"worker-{i}", "P", node="", created_at=rfc3339(NOW)) for i in range(2)]
+    retries, delays = [], []
+    # when
+    for after in (0, 50, 10, 65):
+        todo = job.reconcile(waiting, after, **only(COSCHEDULING))
+        retries.append(retries_of(todo))
+        delays.append(todo.requeue_after_seconds)
+    # then
+    assert retries == [None, None, "1", "2"]
+    assert all(delay is not None and delay <= 60 for delay in delays)
+    # when it has its nodes
+    assert retries_of(job.reconcile(BOTH, **only(COSCHEDULING))) is None
+
+
+def test_other_schedulers_consider_a_gang_again_by_themselves() -> None:
+    job = Lifecycle(scheduling={"gang": "Volcano"})
+    job.reconcile(**only(VOLCANO))
+    waiting = [pod(f"worker-{i}", "P", node="", created_at=rfc3339(NOW)) for i in range(2)]
+    assert retries_of(job.reconcile(waiting, 600, **only(VOLCANO))) is None
 
 
 def test_the_profile_of_scheduler_plugins_is_that_of_the_template_or_of_the_installation() -> None:

@@ -102,7 +102,7 @@ def test_with_a_gang_scheduler_nothing_is_released(system: GangSystem) -> None:
     served = frozenset({system})
     job.reconcile(served_systems=served)
     todo = job.reconcile(PARTIAL, after=100_000, contention=OTHERS_WAIT, served_systems=served)
-    assert (todo.deletes, todo.requeue_after_seconds) == ((), None)
+    assert todo.deletes == ()
 
 
 def test_the_oldest_job_that_waits_keeps_its_nodes_for_twice_the_timeout() -> None:

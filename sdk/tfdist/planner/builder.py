@@ -31,7 +31,14 @@ from tfdist.observed.pod import PodSummary
 from tfdist.planner import reported
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay
-from tfdist.planner.gang_scheduling import all_run, checkpoint_patches, pod_groups, scheduling_status, starting_system
+from tfdist.planner.gang_scheduling import (
+    all_run,
+    checkpoint_patches,
+    pod_groups,
+    scheduling_status,
+    seconds_until_retry,
+    starting_system,
+)
 from tfdist.planner.kueue import has_outdated_workload, missing_reason, placements, workload_change
 from tfdist.planner.plan import Event, Plan, ProbeTarget
 from tfdist.planner.revision import retained_specifications
@@ -194,6 +201,7 @@ class PlanBuilder:
             )
         )
         groups = pod_groups(context, self._states.values(), [state.gang.name for state, _ in self._create])
+        self.requeue_after(seconds_until_retry(context, self._states.values()))
         obsolete_groups = obsolete_pod_groups(job.metadata.name, records, groups)
         return Plan(
             status=write.status.to_json() if write.status else None,

@@ -9,6 +9,7 @@ from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.api.status import Progress
 from tfdist.desired.pods import Patch, checkpoint_patch
 from tfdist.observed.gang_state import GangState
+from tfdist.observed.pod import PodState
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure
 from tfdist.planner.kueue import kueue_status, missing_reason, uses_kueue
@@ -43,6 +44,9 @@ _UNKNOWN: Final = (
     "controller's log has the cause, such as that its role lacks list and watch on {resource}; a job with "
     "scheduling.gang: None does not need them"
 )
+
+
+_RETRY_SECONDS: Final = 60.0
 
 
 def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
@@ -107,10 +111,30 @@ def pod_groups(
             state.record.last_full_restart,
             context.installation,
             countable_members=state.countable_members,
+            retries=int(_seconds_without_node(context, state) // _RETRY_SECONDS),
         )
         for state in running_states
         if state.record.system in POD_GROUPS
     )
+
+
+def seconds_until_retry(context: PlanContext, states: Iterable[GangState]) -> float | None:
+    """Return when the scheduler of a gang is to consider it again; None if it does so by itself."""
+    waits = [waited for state in states if (waited := _seconds_without_node(context, state))]
+    return min((_RETRY_SECONDS - waited % _RETRY_SECONDS for waited in waits), default=None)
+
+
+def _seconds_without_node(context: PlanContext, state: GangState) -> float:
+    """Return for how long a gang has waited for nodes under a scheduler that may forget it; 0 if it does not wait.
+
+    Coscheduling rejects the waiting pods of a gang that does not fit, and considers those again when a pod or a
+    PodGroup is created or a PodGroup changes: not when pods end or a node is added (scheduler-plugins 0.34,
+    `coscheduling.go`, `PostFilter` and `EventsToRegister`). Kubernetes then retries them after five minutes.
+    """
+    if state.record.system is not GangSystem.COSCHEDULING:
+        return 0.0
+    waiting = (p.created_at for p in state.pods if p.state is PodState.PENDING and not p.node and not p.deleting)
+    return max((context.seconds_since(created_at) for created_at in waiting if created_at), default=0.0)
 
 
 def scheduling_status(context: PlanContext, states: Mapping[GangName, GangState]) -> SchedulingStatus | None:

@@ -30,6 +30,7 @@ def pod_group(
     installation: Installation,
     *,
     countable_members: int | None = None,
+    retries: int = 0,
 ) -> Manifest:
     """Return the PodGroup of a gang.
 
@@ -40,6 +41,7 @@ def pod_group(
         attempt: the attempt in which its replicas started together.
         installation: its pod defaults may have the priority.
         countable_members: how many members the scheduler can count; None for all. It never waits for more.
+        retries: how often its scheduler is to consider it again.
     """
     kind = POD_GROUPS[system]
     made = {"apiVersion": kind.api_version, "kind": kind.kind}
@@ -48,7 +50,8 @@ def pod_group(
     spec = _specification(job, system, min(start_minimum(job, gang), limit))
     if system is not GangSystem.COSCHEDULING and (priority := _priority_class(job, gang, installation)):
         spec["priorityClassName"] = priority
-    return made | {"metadata": metadata(job, name), "spec": spec}
+    retried = {"annotations": {names.RETRY_ANNOTATION: str(retries)}} if retries else {}
+    return made | {"metadata": metadata(job, name) | retried, "spec": spec}
 
 
 def _specification(job: TFDistJob, system: GangSystem, minimum: int) -> dict[str, Any]:
