@@ -14,20 +14,19 @@ import pytest
 from support.api import Api, Json
 from support.controller_crashes import controlled, logs_of, namespaces, runs_in
 from support.crashing_controller import Run
-from support.factories import manifest, termination_message
+from support.factories import termination_message
 from support.history import Change, recorded
 from support.polling import wait_for
+from support.queued_jobs import PODS, QUEUE, WORKLOADS, conditions, quota_of, set_stop_policy, submit
 from support.schedulers import kueue
 
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.usefixtures("kueue")]
 
-QUEUE = "team-a"
 SIZE = 2
+"""Workers of a job, which needs the whole quota."""
 ATTEMPTS = [("fashion", ""), ("fashion", "-r1"), ("second", "")]
 SECONDS = 480
 JOBS = "/apis/tfdist.dev/v1/tfdistjobs"
-PODS = "/api/v1/pods"
-WORKLOADS = f"{kueue.API}/workloads"
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/podgroups"
 ALL_PODS = [f"{pod}-worker-{i}{attempt}" for pod, attempt in ATTEMPTS for i in range(SIZE)]
 
@@ -37,7 +36,7 @@ Life = Generator[Callable[[Jobs], bool], None, None]
 
 def life(api: Api, namespace: str) -> Life:
     """Live the jobs of a namespace; yield what to wait for."""
-    submit(api, namespace, "fashion")
+    submit(api, namespace, "fashion", worker={"replicas": SIZE})
     yield lambda jobs: _is(jobs, namespace, "fashion", "Running", 0)
     set_stop_policy(api, namespace, "HoldAndDrain")
     yield lambda jobs: _is(jobs, namespace, "fashion", "Queued", 1)
@@ -46,21 +45,8 @@ def life(api: Api, namespace: str) -> Life:
     api.end_container(namespace, "fashion-worker-1-r1", 0)
     api.end_container(namespace, "fashion-worker-0-r1", 0, termination_message(step=10))
     yield lambda jobs: _is(jobs, namespace, "fashion", "Succeeded", 1)
-    submit(api, namespace, "second")
+    submit(api, namespace, "second", worker={"replicas": SIZE})
     yield lambda jobs: _is(jobs, namespace, "second", "Running", 0)
-
-
-def submit(api: Api, namespace: str, name: str) -> None:
-    """Create a job that needs the whole quota."""
-    resources: Json = {"requests": {"cpu": "1"}}
-    document = manifest(name, namespace, worker={"replicas": SIZE}, resources=resources, scheduling={"queue": QUEUE})
-    del document["metadata"]["uid"]
-    api.create_job(document)
-
-
-def set_stop_policy(api: Api, namespace: str, policy: str) -> None:
-    path = f"{kueue.API}/clusterqueues/{namespace}-{QUEUE}"
-    api.do("PATCH", path, {"spec": {"stopPolicy": policy}}, "merge-patch")
 
 
 def _is(jobs: Jobs, namespace: str, name: str, phase: str, attempt: int) -> bool:
@@ -100,43 +86,17 @@ def dying(api: Api, folder: pathlib.Path, points: range) -> Iterator[tuple[list[
 
 def check(changes: Sequence[Change]) -> None:
     """Check the history of a namespace: no pod without quota, and no quota released while a pod lives."""
-    created: dict[str, set[str]] = {}
-    workloads: dict[str, set[str]] = {}
-    holds: dict[str, bool] = {}
-    lives: dict[str, set[str]] = {}
-    for change in changes:
-        meta = change.object["metadata"]
-        job, name, uid = meta["labels"]["tfdist.dev/job"], meta["name"], meta["uid"]
-        if change.path == PODS:
-            if name not in created or uid not in created[name]:
-                assert holds.get(job), f"{name} was created without quota"
-            created.setdefault(name, set()).add(uid)
-            ended = change.deleted or change.object["status"]["phase"] in {"Succeeded", "Failed"}
-            lives.setdefault(job, set()).add(uid)
-            lives[job] -= {uid} if ended else set()
-        else:
-            workloads.setdefault(job, set()).add(uid)
-            held, holds[job] = holds.get(job), not change.deleted and _holds_quota(change.object)
-            assert holds[job] or not held or not lives.get(job), f"the quota of {job} was released while a pod lived"
-    assert {name: len(uids) for name, uids in created.items()} == dict.fromkeys(ALL_PODS, 1)
-    assert {job: len(uids) for job, uids in workloads.items()} == {"fashion": 1, "second": 1}
-
-
-def _holds_quota(workload: Json) -> bool:
-    conditions = _conditions(workload)
-    return (conditions.get("Admitted"), conditions.get("Finished", "False")) == ("True", "False")
+    quota = quota_of(changes)
+    assert {name: len(uids) for name, uids in quota.pods.items()} == dict.fromkeys(ALL_PODS, 1)
+    assert {job: len(uids) for job, uids in quota.workloads.items()} == {"fashion": 1, "second": 1}
 
 
 def _is_left(api: Api, namespaces: Sequence[str]) -> Counter[str]:
     """Return the namespaces with a PodGroup of the job that has ended, or a Workload of it that has not."""
     groups, workloads = (api.do("GET", path)["items"] for path in (GROUPS, WORKLOADS))
-    unfinished = [w for w in workloads if _conditions(w).get("Finished") != "True"]
+    unfinished = [w for w in workloads if conditions(w).get("Finished") != "True"]
     left = [o for o in (*groups, *unfinished) if o["metadata"]["labels"]["tfdist.dev/job"] == "fashion"]
     return Counter(o["metadata"]["namespace"] for o in left if o["metadata"]["namespace"] in namespaces)
-
-
-def _conditions(workload: Json) -> dict[str, str]:
-    return {each["type"]: each["status"] for each in workload.get("status", {}).get("conditions", ())}
 
 
 def test_a_controller_killed_before_any_change_keeps_to_the_quota_and_releases_it(

@@ -9,6 +9,7 @@ from support.cluster_model import EXITS, Cluster
 from support.model_checks import check_pods
 from support.model_end import finish, resync
 from support.model_jobs import JOBS
+from support.simulated_kueue import ADMITS
 from support.statuses import is_finished
 
 from tfdist.api.gang_system import GangSystem
@@ -36,6 +37,18 @@ LOSSY_HISTORIES = st.lists(
     st.one_of(POD, POD, RECONCILE, RECONCILE, OTHER, DRIFT, st.tuples(st.just("lost"), st.just(0), st.none())),
     max_size=40,
 )
+RELEASED: list[Happening] = [
+    ("reconcile", 0, None),
+    ("queue", ADMITS, None),
+    ("reconcile", 0, None),
+    ("pod", 0, 0),
+    ("pod", 1, 0),
+    ("reconcile", 0, None),
+    ("pod", 0, 0),
+    ("reconcile", 0, None),
+    ("reconcile", 0, None),
+]
+"""A job of two independent workers is admitted, and has released the quota of the one that has completed."""
 EVERY_JOB = pytest.mark.parametrize("kind", JOBS)
 FEW = settings(max_examples=140, suppress_health_check=[HealthCheck.too_slow])
 MANY = settings(FEW, max_examples=1000)
@@ -169,6 +182,20 @@ def test_a_deleted_job_gets_no_pod_once_the_deletion_is_observed(
     cluster.sync()
     for happening in rest:
         go_on(cluster, happening)
+
+
+@settings(FEW, max_examples=300)
+@given(history=HISTORIES)
+def test_every_history_of_a_job_that_has_released_quota_keeps_to_it(history: list[Happening]) -> None:
+    converges("independent replicas in a queue of Kueue", [*RELEASED, *history])
+
+
+def test_the_job_of_that_history_has_released_quota() -> None:
+    cluster = Cluster("independent replicas in a queue of Kueue")
+    for happening in RELEASED:
+        go_on(cluster, happening)
+    assert cluster.kueue is not None
+    assert cluster.kueue.reclaimable == {"worker": 1}
 
 
 @pytest.mark.parametrize("kind", ["workers under launchers", "parameter servers with an evaluator"])

@@ -209,12 +209,16 @@ class Cluster:
         check_one_specification(self.pods[name], self.pods.values(), self.true.status, self.made_of)
 
     def _check_quota(self) -> None:
-        """Assert that no pod runs whose quota was released: other jobs may have it."""
+        """Assert that no pod runs whose quota was released: other jobs may have it.
+
+        A replica that is deleted is replaced while it ends, as by a Job of Kubernetes; Kueue counts both once.
+        """
         if self.kueue is None or self.kueue.workload is None:
             return
         for each in self.kueue.workload["spec"]["podSets"]:
             released = self.kueue.reclaimable.get(each["name"], 0)
-            live = [p.name for p in self.pods.values() if pod_set_of(p.role) == each["name"] and not p.ended]
+            mine = [pod for pod in self.pods.values() if pod_set_of(pod.role) == each["name"]]
+            live = [pod.name for pod in mine if not pod.ended and not pod.deleting]
             assert not released or len(live) <= each["count"] - released, f"{released} were released, {live} run"
 
     def _patch(self, name: str, body: dict[str, Any]) -> None:

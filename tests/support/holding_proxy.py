@@ -1,20 +1,34 @@
-"""A reverse proxy in front of the API server that can hold the open watches of one kind: nothing more comes by them.
+"""A reverse proxy in front of the API server that holds open watches of one kind, and answers some paths by itself.
 
-So does a connection whose other side is gone, or a middlebox that has forgotten it. New connections work.
+Nothing more comes by a watch that is held, as from a connection whose other side is gone, or a middlebox that has
+forgotten it. New connections work. Its own answers are those of an API server that starts, or lacks a right or an API.
 """
 
 import asyncio
+import math
+import re
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import aiohttp
 from aiohttp import web
 
-from support.api import Api
+from support.api import Api, Json
 
 _PASSED_ON = ("Authorization", "Accept", "Content-Type")
+
+
+@dataclass
+class _Answer:
+    """What the next `times` requests are answered whose path matches."""
+
+    path: re.Pattern[str]
+    code: int
+    body: Json
+    times: float
 
 
 class HoldingProxy:
@@ -24,6 +38,8 @@ class HoldingProxy:
         self._server = api.host
         self._tls = ssl.create_default_context(cafile=api.authority)
         self._watches: dict[str, list[threading.Event]] = {}
+        self._answers: list[_Answer] = []
+        self._paths: list[str] = []
         self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -35,6 +51,26 @@ class HoldingProxy:
         for watch in held:
             watch.set()
         return len(held)
+
+    def answer(self, path: str, code: int, body: Json | None = None, *, times: float = math.inf) -> None:
+        """Answer the next requests whose whole path matches a regular expression, before earlier such answers.
+
+        Args:
+            path: the expression.
+            code: the HTTP status.
+            body: of the answer; without it, the `Status` of an error.
+            times: number of requests that are answered so.
+        """
+        status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": f"error {code}"}
+        self._answers.insert(0, _Answer(re.compile(path), code, status if body is None else body, times))
+
+    def pass_all_on(self) -> None:
+        """Answer nothing any more."""
+        self._answers.clear()
+
+    def count(self, path: str) -> int:
+        """Return how many requests there have been whose whole path matches a regular expression."""
+        return sum(re.fullmatch(path, each) is not None for each in list(self._paths))
 
     def start(self) -> None:
         """Serve from a thread."""
@@ -66,6 +102,11 @@ class HoldingProxy:
         return runner
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+        self._paths.append(request.path)
+        for answer in self._answers:
+            if answer.times > 0 and answer.path.fullmatch(request.path):
+                answer.times -= 1
+                return web.json_response(answer.body, status=answer.code)
         held = threading.Event()
         if "watch" in request.query:
             self._watches.setdefault(request.path.split("/")[-1], []).append(held)
@@ -75,11 +116,11 @@ class HoldingProxy:
         url = self._server + request.path_qs
         async with self._session.request(
             request.method, url, headers=headers, data=body or None, timeout=limits
-        ) as answer:
-            kind = answer.headers.get("Content-Type", "application/json")
-            response = web.StreamResponse(status=answer.status, headers={"Content-Type": kind})
+        ) as received:
+            kind = received.headers.get("Content-Type", "application/json")
+            response = web.StreamResponse(status=received.status, headers={"Content-Type": kind})
             await response.prepare(request)
-            async for chunk in answer.content.iter_any():
+            async for chunk in received.content.iter_any():
                 if not held.is_set():
                     await response.write(chunk)
             if held.is_set():
