@@ -280,6 +280,70 @@ def compiled_outside() -> dict[str, Any]:
     return {"error": error_of(lambda: model.fit(data(), verbose=0))}
 
 
+class Noisy(keras.Layer):  # type: ignore[misc]
+    """A layer with random numbers without a seed."""
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        return x + keras.random.normal([8]) if training else x
+
+
+class OwnOptimizers(keras.Model):  # type: ignore[misc]
+    """A `train_step` with an optimizer that is not the compiled one, and unseeded random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = layers.Dense(1)
+        self.noisy = Noisy()
+        self.other_optimizer = keras.optimizers.Adam(0.1)
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        return self.dense(self.noisy(x, training=training))
+
+    def train_step(self, batch: Any) -> dict[str, Any]:
+        x, y = batch
+        scale = keras.random.uniform([], 0.5, 1.5)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(scale * self(x, training=True) - y))
+        variables = self.trainable_variables
+        self.other_optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        return {"distance": loss, "scale": scale}
+
+
+def idioms() -> dict[str, Any]:
+    """What scripts do in callbacks and steps of one process."""
+    seen: list[list[Any]] = []
+
+    class Logger(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+            optimizer = self.model.optimizer
+            seen.append([float(optimizer.learning_rate), int(optimizer.iterations), int(optimizer.iterations.value)])
+
+    fitted(classifier(), callbacks=[Logger()])
+    with STRATEGY.scope():
+        model = OwnOptimizers()
+        model.compile(loss="mse")
+    history = model.fit(data(), epochs=2, verbose=0).history
+    model.fit(data(X[:100], Y[:100]), verbose=0)  # another trace
+    model.predict(X[:3], verbose=0)
+    return {"seen": seen, "history": history, "weights": [weight.tolist() for weight in model.get_weights()]}
+
+
+def built_outside() -> dict[str, str]:
+    """The errors if the weights of a model are made outside of the scope, or kept from batch to batch."""
+    with STRATEGY.scope():
+        called, adapted, stateful = OwnStep(), classifier(), keras.Sequential([layers.LSTM(2, stateful=True)])
+        called.compile("adam")
+        stateful.compile("adam", "mse")
+        stateful.build((64, 3, 1))
+    called(X[:2])
+    adapted.layers[0].enable_lora(2)
+    return {
+        "called": error_of(lambda: called.fit(data(), verbose=0)),
+        "adapted": error_of(lambda: adapted.fit(data(), verbose=0)),
+        "stateful": error_of(lambda: stateful.fit(np.ones([128, 3, 1]), np.ones([128, 2]), batch_size=64, verbose=0)),
+    }
+
+
 Adam = keras.optimizers.Adam
 CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "data_set": lambda: fitted(classifier(), validation_data=(X[:77], Y[:77])),
@@ -308,6 +372,8 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "decision_of_one_worker": decision_of_one_worker,
     "files": files,
     "compiled_outside": compiled_outside,
+    "built_outside": built_outside,
+    "idioms": idioms,
     "own_lengths": own_lengths,
     "other_calls": other_calls,
 }

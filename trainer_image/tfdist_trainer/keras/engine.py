@@ -27,7 +27,7 @@ from tfdist_trainer.keras.reporting import validation_batches
 from tfdist_trainer.keras.step_function import StepFunction
 from tfdist_trainer.upstream import iterator_deletion, keras_epochs, keras_fit
 from tfdist_trainer.upstream.hook import KERAS
-from tfdist_trainer.upstream.strategy_worker import worker_of
+from tfdist_trainer.upstream.strategy_worker import make_variables_numbers, worker_of
 
 
 @functools.cache
@@ -38,6 +38,7 @@ def install() -> None:
         return
     seeds.set_common_seed(os.environ)
     iterator_deletion.install()
+    make_variables_numbers()
     keras_fit.wrap(keras_fit.REDUCE_LOSS, losses.reduce_weighted_values)
     keras_fit.wrap(keras_fit.MEAN, losses.update_mean)
     keras_fit.wrap(keras_fit.SCALE, losses.scale)
@@ -120,6 +121,7 @@ def _predict(original: Callable[..., Any]) -> Callable[..., Any]:
         if worker is None:
             return original(self, *args, **kwargs)
         with calls.running("predict", self.distribute_strategy, worker):
+            seeds.share_generator(self.distribute_strategy)
             return original(self, *args, **kwargs)
 
     return predict

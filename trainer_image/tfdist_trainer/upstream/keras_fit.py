@@ -92,6 +92,12 @@ NEXT_SEED: Final = _hook(
     "All replicas draw the same random numbers: they drop the same units.",
     ("self", "ordered"),
 )
+GLOBAL_GENERATOR: Final = _hook(
+    "keras.src.random.seed_generator:global_seed_generator",
+    "Keras keeps the generator of random numbers without a seed in each thread, and each trace of a step has its own "
+    "threads: the second trace would create a second variable, which `tf.function` rejects.",
+    (),
+)
 ASSIGN: Final = _hook(
     "keras.src.backend.tensorflow.core:Variable._direct_assign",
     "Shows which statistics a step changes, such as those of BatchNormalization: they differ between replicas.",
@@ -149,9 +155,9 @@ OPTIONALS: Final = _hook(
 )
 HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, REDUCE_LOSS, MASK, SCALE, UNSCALE, APPLY, APPLY_SCALED,
-    ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, PREDICT, TRAIN_BATCH_END,
-    TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, STRATEGY, TRAIN_STEP,
-    PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
+    ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, GLOBAL_GENERATOR, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, PREDICT,
+    TRAIN_BATCH_END, TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, STRATEGY,
+    TRAIN_STEP, PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import tensorflow as tf
 
 from tfdist_trainer.upstream.collective_connect import gil_free_connect
-from tfdist_trainer.upstream.hook import Hook, reject
+from tfdist_trainer.upstream.hook import Hook, fall_back, reject
 
 _EXTENDED: Final = "tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceExtended"
 _MIRRORED: Final = "tensorflow.python.distribute.mirrored_strategy"
@@ -51,7 +51,15 @@ KEYS: Final = Hook(
     reason="Workers that each train with a `MirroredStrategy` of their own need other keys of collectives each.",
     missing="training ends with a configuration error",
 )
-HOOKS: Final = (MULTI_WORKER, MERGE_CALL, RANK, LOCAL_DEVICES, KEYS)
+NUMBER: Final = Hook(
+    package="tensorflow",
+    name="tensorflow.python.distribute.values:DistributedVariable.numpy",
+    reason="Variables of one process are numbers, as in `float(optimizer.learning_rate)`, and those of a strategy are "
+    "not.",
+    missing="`float` and `int` of a variable of the strategy fail",
+    parameters=("self",),
+)
+HOOKS: Final = (MULTI_WORKER, MERGE_CALL, RANK, LOCAL_DEVICES, KEYS, NUMBER)
 
 _KEYS_OF_WORKER: Final = 1_000_000
 """More groups of devices than the strategies of a process have."""
@@ -133,6 +141,17 @@ def _keep_mirrored_strategies_local(strategy: Any) -> None:
 
     mirrored_strategy.all_local_devices = local_devices
     mirrored_strategy.MirroredStrategy._collective_key_base = _KEYS_OF_WORKER * (worker.index + 1)
+
+
+def make_variables_numbers() -> None:
+    """Let `float`, `int` and `complex` convert variables of a strategy, as those of one process."""
+    from tensorflow.python.distribute import values  # noqa: PLC0415  private, so only if it is needed
+
+    if not hasattr(values.DistributedVariable, "numpy"):
+        fall_back(NUMBER)
+        return
+    for kind in (float, int, complex):
+        setattr(values.DistributedVariable, f"__{kind.__name__}__", lambda self, kind=kind: kind(self.numpy()))
 
 
 @contextlib.contextmanager
