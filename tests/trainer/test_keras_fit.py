@@ -37,7 +37,7 @@ EQUAL: Final = (
 """Ways to train in which the mathematics of two workers is that of one process."""
 OTHERS: Final = (
     *("generator", "predict", "sharded_by_file", "batch_normalization", "decision_of_one_worker", "files"),
-    *("compiled_outside", "built_outside", "idioms", "own_lengths", "other_calls"),
+    *("compiled_outside", "built_outside", "idioms", "written_by_subclasses", "own_lengths", "other_calls"),
 )
 """What further tests ask for."""
 ENVIRON: Final = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -154,6 +154,19 @@ def test_weights_made_outside_of_the_scope_and_stateful_layers_are_errors_that_n
             assert "Build the model inside of `with strategy.scope():` too" in errors[name]
         assert "The layer 'lstm" in errors["stateful"]
         assert "Use stateful=False" in errors["stateful"]
+
+
+def test_subclasses_of_callbacks_that_write_run_on_all_workers_and_write_on_the_chief(
+    results: tuple[Results, Results, Results],
+) -> None:
+    first, second, alone = (result["written_by_subclasses"] for result in results)
+    assert first["history"] == second["history"]
+    np.testing.assert_allclose(flat(first["history"]), flat(alone["history"]), rtol=1e-5, atol=1e-5)
+    assert first["evaluated"] == alone["evaluated"] == 1
+    # then the chief writes the files, points and profiles of one process, also by the names of `tf.keras`
+    for name in ("files", "points", "profiles"):
+        assert first[name] == alone[name] != []
+        assert second[name] == []
 
 
 def test_idioms_of_one_process_run_unchanged(

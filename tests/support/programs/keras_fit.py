@@ -287,6 +287,55 @@ class Noisy(keras.Layer):  # type: ignore[misc]
         return x + keras.random.normal([8]) if training else x
 
 
+class WithTest(keras.callbacks.TensorBoard):  # type: ignore[misc]
+    """A callback that writes, and evaluates a second data set."""
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        logs["test_loss"] = self.model.evaluate(X[:50], Y[:50], verbose=0)[0]
+        super().on_epoch_end(epoch, logs)
+
+
+class LoggedWithTest(keras.callbacks.CSVLogger):  # type: ignore[misc]
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        super().on_epoch_end(epoch, (logs or {}) | {"test": float(self.model.predict(X[:3], verbose=0).sum())})
+
+
+def points(folder: Path) -> list[list[Any]]:
+    """Return the names and steps of what `TensorBoard` has written for batches."""
+    found = []
+    for path in sorted(folder.rglob("events*")):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            found += [[value.tag, event.step] for value in event.summary.value if value.tag.startswith("batch_loss")]
+    return found
+
+
+def written_by_subclasses() -> dict[str, Any]:
+    """What callbacks write in a folder that the workers share: the history, files, and points of batches."""
+    folder = FOLDER / "shared"
+    model = classifier()
+    callbacks = [
+        WithTest(folder / "evaluated"),
+        LoggedWithTest(folder / f"log-{INDEX}.csv"),
+        keras.callbacks.TensorBoard(folder / f"batches-{INDEX}", update_freq=3, profile_batch=2),
+    ]
+    folder.mkdir(exist_ok=True)
+    history = fitted(model, callbacks=callbacks, epochs=3)["history"]
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    archive.add_endpoint("serve", model.call, input_signature=[tf.TensorSpec([None, 8])])
+    archive.write_out(folder / f"archive-{INDEX}", verbose=False)
+    tf.keras.models.save_model(model, folder / f"model-{INDEX}.keras")
+    files = sorted(path.name for path in folder.iterdir() if path.stem.endswith(f"-{INDEX}"))
+    profiles = [path.name for path in (folder / f"batches-{INDEX}").rglob("plugins/profile")]
+    return {
+        "history": history,
+        "files": files,
+        "evaluated": len(list(folder.glob("evaluated/train/events*"))),
+        "points": points(folder / f"batches-{INDEX}"),
+        "profiles": profiles,
+    }
+
+
 class OwnOptimizers(keras.Model):  # type: ignore[misc]
     """A `train_step` with an optimizer that is not the compiled one, and unseeded random numbers."""
 
@@ -374,6 +423,7 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "compiled_outside": compiled_outside,
     "built_outside": built_outside,
     "idioms": idioms,
+    "written_by_subclasses": written_by_subclasses,
     "own_lengths": own_lengths,
     "other_calls": other_calls,
 }

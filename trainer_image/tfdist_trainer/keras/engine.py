@@ -59,7 +59,7 @@ def install() -> None:
     keras_fit.wrap(keras_fit.TRAIN_BATCH_END, functools.partial(_batch_end, "train"))
     keras_fit.wrap(keras_fit.TEST_BATCH_END, functools.partial(_batch_end, "test"))
     keras_fit.wrap(keras_fit.PREDICT_ON_BATCH, _predict_on_batch)
-    for hook in (keras_fit.SAVE, keras_fit.SAVE_WEIGHTS, keras_fit.EXPORT):
+    for hook in (keras_fit.SAVE, keras_fit.SAVE_WEIGHTS, keras_fit.EXPORT, keras_fit.WRITE_OUT):
         keras_fit.wrap(hook, by_chief)
     for hook in (keras_fit.LOAD, keras_fit.LOAD_EXPORTED):
         keras_fit.wrap(hook, functools.partial(when_written, path_of=lambda path, *_, **__: path))
