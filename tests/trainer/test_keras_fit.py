@@ -37,7 +37,7 @@ EQUAL: Final = (
 """Ways to train in which the mathematics of two workers is that of one process."""
 OTHERS: Final = (
     *("generator", "predict", "sharded_by_file", "batch_normalization", "decision_of_one_worker", "files"),
-    *("compiled_outside", "own_lengths", "other_calls"),
+    *("compiled_outside", "built_outside", "idioms", "written_by_subclasses", "own_lengths", "other_calls"),
 )
 """What further tests ask for."""
 ENVIRON: Final = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -139,6 +139,47 @@ def test_an_optimizer_made_outside_of_the_scope_is_an_error_that_names_the_remed
     for result in results[:2]:
         assert result["compiled_outside"]["error"].startswith("The optimizer 'adam")
         assert "inside of `with strategy.scope():`" in result["compiled_outside"]["error"]
+
+
+def test_weights_made_outside_of_the_scope_and_stateful_layers_are_errors_that_name_the_remedy(
+    results: tuple[Results, Results, Results],
+) -> None:
+    for result in results[:2]:
+        errors = result["built_outside"]
+        assert "dense" in errors["called"]
+        assert "kernel' of 'own_step" in errors["called"]
+        assert "lora_kernel_a' of 'sequential" in errors["adapted"]
+        for name in ("called", "adapted"):
+            assert "was made outside of the scope" in errors[name]
+            assert "Build the model inside of `with strategy.scope():` too" in errors[name]
+        assert "The layer 'lstm" in errors["stateful"]
+        assert "Use stateful=False" in errors["stateful"]
+
+
+def test_subclasses_of_callbacks_that_write_run_on_all_workers_and_write_on_the_chief(
+    results: tuple[Results, Results, Results],
+) -> None:
+    first, second, alone = (result["written_by_subclasses"] for result in results)
+    assert first["history"] == second["history"]
+    np.testing.assert_allclose(flat(first["history"]), flat(alone["history"]), rtol=1e-5, atol=1e-5)
+    assert first["evaluated"] == alone["evaluated"] == 1
+    # then the chief writes the files, points and profiles of one process, also by the names of `tf.keras`
+    for name in ("files", "points", "profiles"):
+        assert first[name] == alone[name] != []
+        assert second[name] == []
+
+
+def test_idioms_of_one_process_run_unchanged(
+    results: tuple[Results, Results, Results], outputs: list[tuple[Results, str, int]]
+) -> None:
+    first, second, alone = (result["idioms"] for result in results)
+    assert first == second
+    # then the learning rate and the step of an optimizer are numbers in a callback
+    assert first["seen"] == alone["seen"]
+    # then random numbers without a seed are drawn in each step, and an optimizer of the script updates by the kernel
+    assert len(set(first["history"]["scale"])) == len(first["history"]["scale"])
+    assert np.isfinite(flat(first["weights"])).all()
+    assert "hook-missing" not in outputs[0][1]
 
 
 def test_data_of_another_length_on_each_worker_is_an_error_before_the_first_step(

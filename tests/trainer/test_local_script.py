@@ -29,6 +29,41 @@ with strategy.scope():
 history = model.fit(x, 2 * x, epochs=int(sys.argv[1]), verbose=0)
 print("workers", strategy.num_replicas_in_sync, "loss", history.history["loss"])
 """
+DATA_FIRST: Final = """
+import subprocess
+import sys
+
+import tensorflow as tf
+
+tf.config.threading.set_inter_op_parallelism_threads(2)
+numbers = tf.function(lambda: tf.linspace(-1.0, 1.0, 64))()  # an operation, before Keras is imported
+
+import keras
+
+# Only one process of a replica is a member of the gang.
+subprocess.run([sys.executable, "-c", "import tensorflow as tf; tf.constant(1)"], check=True)
+table = keras.layers.StringLookup()
+table.adapt(["a", "b"])
+scale = keras.layers.Normalization(axis=None)
+scale.adapt(numbers)
+data = tf.data.Dataset.from_tensor_slices((numbers[:, None], 2 * numbers[:, None])).batch(32).cache()
+iterator = iter(data)
+next(iterator)
+if "alone" in sys.argv:
+    strategy = tf.distribute.MirroredStrategy()
+else:
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=tf.distribute.experimental.CommunicationImplementation.RING
+    )
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+keras.utils.set_random_seed(1)
+with strategy.scope():
+    model = keras.Sequential([keras.Input([1]), scale, keras.layers.Dense(1)])
+    model.compile(optimizer="adam", loss="mse")
+history = model.fit(data.map(lambda x, y: (x, y * tf.cast(table("a"), tf.float32))), epochs=3, verbose=0)
+next(iterator)
+print("workers", strategy.num_replicas_in_sync, "loss", history.history["loss"])
+"""
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str]:
@@ -73,6 +108,29 @@ def test_a_script_of_a_config_map_trains_in_forks_of_the_launchers(tmp_path: Pat
     assert "training succeeded after 6 steps" in output, "the launcher has the reports too"
     first, second = losses(tmp_path / ".tfdist/my-script/logs")
     assert (len(first), first) == (1, second), output
+
+
+def test_a_script_begins_with_its_data_and_creates_the_strategy_later(tmp_path: Path) -> None:
+    # given
+    (tmp_path / "train.py").write_text(DATA_FIRST)
+    # when
+    code, output = run(tmp_path, "train.py", "--workers", "2")
+    # then
+    assert code == 0, output
+    assert "training succeeded after 6 steps" in output
+    first, second = losses(tmp_path / ".tfdist/train/logs")
+    assert (len(first), first) == (1, second), output
+
+
+def test_a_script_that_begins_with_its_data_may_train_on_each_worker_alone(tmp_path: Path) -> None:
+    # given a strategy of one process, whose devices must not be those of all workers
+    (tmp_path / "train.py").write_text(DATA_FIRST)
+    # when
+    code, output = run(tmp_path, "train.py", "--workers", "2", "--", "alone")
+    # then
+    assert code == 0, output
+    assert "trained-alone" in output
+    assert "workers 1 loss" in output
 
 
 def test_one_ctrl_c_stops_fit_between_two_calls_without_a_checkpoint(start_run: LocalRuns) -> None:

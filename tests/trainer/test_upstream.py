@@ -46,6 +46,8 @@ def resolved(name: str) -> Any:
         if part == "Adam()":
             found = found()
             found.build([keras.Variable(np.zeros(2, np.float32))])
+        elif part == "TensorBoard()":
+            found = found()
         elif part == "GeneratorDataAdapter()":
             found = found(iter([(np.zeros(1),)]))
         elif part == "Model()":
@@ -202,6 +204,25 @@ def run(script: str, environ: dict[str, str], seconds: float = 240) -> subproces
         timeout=seconds,
         check=False,
     )
+
+
+def test_a_strategy_that_is_created_too_late_is_an_error_that_names_the_remedy() -> None:
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    environ = {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})}
+    script = f"""
+        import tensorflow as tf
+        from {eager_context.__name__} import before_start
+
+        before_start(lambda: print("about to start", tf.constant(1).numpy()))
+        tf.constant(2)
+        print(tf.distribute.MirroredStrategy(["CPU:0"]).num_replicas_in_sync)
+        tf.distribute.MultiWorkerMirroredStrategy()
+    """
+    ended = run(script, environ)
+    assert ended.stdout.splitlines() == ["about to start 1", "1"]
+    last = ended.stderr.splitlines()[-1]
+    assert "must be configured at program startup. MultiWorkerMirroredStrategy must be created before" in last
+    assert "move it to the beginning of the script" in last
 
 
 def test_python_goes_on_while_tensorflow_waits_for_a_member_that_does_not_come() -> None:

@@ -1,4 +1,4 @@
-"""Makes `fit` report its progress, and run on several workers, when a script of a job imports Keras.
+"""Makes `fit` report its progress, and run on several workers, when a script of a job imports Keras or TensorFlow.
 
 No line of the script changes.
 
@@ -23,6 +23,7 @@ FIT_ENV: Final = "TFDIST_KERAS_FIT"
 ALONE: Final = "alone"
 
 _WORKERS: Final = ("chief", "worker")
+_SYNCHRONOUS: Final = "MultiWorkerMirrored"
 
 
 def start() -> None:
@@ -33,9 +34,9 @@ def start() -> None:
 
 
 def install() -> None:
-    """Make the first import of `keras` in a script prepare `fit`."""
-    if not any(isinstance(finder, _KerasFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _KerasFinder())
+    """Make the first import of `keras` in a script prepare `fit`, and that of `tensorflow` its first operation."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
 
 
 def runs_script(environ: Mapping[str, str]) -> bool:
@@ -72,13 +73,16 @@ def _object(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-class _KerasFinder(importlib.abc.MetaPathFinder):
-    """Finds `keras` as without it, and prepares `fit` after the module has run.
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds `keras` and `tensorflow` as without it, and prepares each after the module has run.
 
     It stays until then: the import of TensorFlow searches for `keras` without importing it.
     """
 
-    _searching = False
+    def __init__(self) -> None:
+        actions = {"keras": prepare, "tensorflow": prepare_first_operation}
+        self._waiting = {name: action for name, action in actions.items() if name not in sys.modules}
+        self._searching = False
 
     def find_spec(
         self,
@@ -86,8 +90,8 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of `keras`, None for every other module."""
-        if fullname != "keras" or self._searching:
+        """Return the spec of a module that is prepared, None for every other one."""
+        if fullname not in self._waiting or self._searching:
             return None
         self._searching = True  # the other finders are called through this one
         try:
@@ -100,11 +104,33 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
 
             def exec_module(module: ModuleType) -> None:
                 run(module)
-                sys.meta_path.remove(self)
-                prepare()
+                prepare_module = self._waiting.pop(fullname)
+                if not self._waiting:
+                    sys.meta_path.remove(self)
+                prepare_module()
 
             loader.exec_module = exec_module
         return spec
+
+
+def prepare_first_operation() -> None:
+    """Make the first operation connect a worker to its gang, so that a script may begin with its data."""
+    from tfdist_trainer.upstream import eager_context  # noqa: PLC0415  imports importlib.metadata
+
+    eager_context.before_start(_connect)
+
+
+def _connect() -> None:
+    """Connect this process to the other workers, if it runs the script of one that is to train with them."""
+    from tfdist.contract import JOB_ENV  # noqa: PLC0415  pydantic
+    from tfdist_trainer import script_end  # noqa: PLC0415
+
+    is_member = runs_script(os.environ) and has_several_workers(os.environ) and script_end.is_replica()
+    may_train_alone = os.environ.get(FIT_ENV, "").lower() == ALONE
+    if is_member and not may_train_alone and _object(os.environ[JOB_ENV]).get("strategy") == _SYNCHRONOUS:
+        from tfdist_trainer.upstream import strategy_worker  # noqa: PLC0415  imports TensorFlow
+
+        strategy_worker.connect()
 
 
 def prepare() -> None:

@@ -24,6 +24,8 @@ from typing import Final, NoReturn
 from tfdist_trainer.python_command import Kind, PythonCommand
 
 COMPLETED: Final = "Completed"
+_SCRIPT_ENV: Final = "TFDIST_SCRIPT_PROCESS"
+"""Process and `TF_CONFIG` of a script, which processes that it starts inherit."""
 _STATUSES: Final = 256
 """The kernel keeps the lowest byte of an exit status."""
 _POLL_SECONDS: Final = 0.1
@@ -94,6 +96,9 @@ def run(command: PythonCommand) -> None:
         SystemExit: the script has ended with another exit status.
     """
     follow_children()
+    inherited = os.environ.get(_SCRIPT_ENV, "").partition(" ")
+    if inherited[2] != _tf_config() or not inherited[0]:
+        os.environ[_SCRIPT_ENV] = f"{os.getpid()} {_tf_config()}"
     atexit.register(_leave_peers)  # now: handlers that are registered later run before it
     try:
         _execute(command)
@@ -107,6 +112,18 @@ def run(command: PythonCommand) -> None:
         raise SystemExit(_fail(error)) from None
     _await_threads()
     _succeed()
+
+
+def is_replica() -> bool:
+    """Return whether this process runs the script of a replica, with the `TF_CONFIG` that it was started with.
+
+    No process that the script starts is one: only one process of a replica can be a member of its gang.
+    """
+    return os.environ.get(_SCRIPT_ENV) == f"{os.getpid()} {_tf_config()}"
+
+
+def _tf_config() -> str:
+    return os.environ.get("TF_CONFIG", "")
 
 
 def follow_children() -> None:

@@ -280,6 +280,119 @@ def compiled_outside() -> dict[str, Any]:
     return {"error": error_of(lambda: model.fit(data(), verbose=0))}
 
 
+class Noisy(keras.Layer):  # type: ignore[misc]
+    """A layer with random numbers without a seed."""
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        return x + keras.random.normal([8]) if training else x
+
+
+class WithTest(keras.callbacks.TensorBoard):  # type: ignore[misc]
+    """A callback that writes, and evaluates a second data set."""
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        logs["test_loss"] = self.model.evaluate(X[:50], Y[:50], verbose=0)[0]
+        super().on_epoch_end(epoch, logs)
+
+
+class LoggedWithTest(keras.callbacks.CSVLogger):  # type: ignore[misc]
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        super().on_epoch_end(epoch, (logs or {}) | {"test": float(self.model.predict(X[:3], verbose=0).sum())})
+
+
+def points(folder: Path) -> list[list[Any]]:
+    """Return the names and steps of what `TensorBoard` has written for batches."""
+    found = []
+    for path in sorted(folder.rglob("events*")):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            found += [[value.tag, event.step] for value in event.summary.value if value.tag.startswith("batch_loss")]
+    return found
+
+
+def written_by_subclasses() -> dict[str, Any]:
+    """What callbacks write in a folder that the workers share: the history, files, and points of batches."""
+    folder = FOLDER / "shared"
+    model = classifier()
+    callbacks = [
+        WithTest(folder / "evaluated"),
+        LoggedWithTest(folder / f"log-{INDEX}.csv"),
+        keras.callbacks.TensorBoard(folder / f"batches-{INDEX}", update_freq=3, profile_batch=2),
+    ]
+    folder.mkdir(exist_ok=True)
+    history = fitted(model, callbacks=callbacks, epochs=3)["history"]
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    archive.add_endpoint("serve", model.call, input_signature=[tf.TensorSpec([None, 8])])
+    archive.write_out(folder / f"archive-{INDEX}", verbose=False)
+    tf.keras.models.save_model(model, folder / f"model-{INDEX}.keras")
+    files = sorted(path.name for path in folder.iterdir() if path.stem.endswith(f"-{INDEX}"))
+    profiles = [path.name for path in (folder / f"batches-{INDEX}").rglob("plugins/profile")]
+    return {
+        "history": history,
+        "files": files,
+        "evaluated": len(list(folder.glob("evaluated/train/events*"))),
+        "points": points(folder / f"batches-{INDEX}"),
+        "profiles": profiles,
+    }
+
+
+class OwnOptimizers(keras.Model):  # type: ignore[misc]
+    """A `train_step` with an optimizer that is not the compiled one, and unseeded random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = layers.Dense(1)
+        self.noisy = Noisy()
+        self.other_optimizer = keras.optimizers.Adam(0.1)
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        return self.dense(self.noisy(x, training=training))
+
+    def train_step(self, batch: Any) -> dict[str, Any]:
+        x, y = batch
+        scale = keras.random.uniform([], 0.5, 1.5)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(scale * self(x, training=True) - y))
+        variables = self.trainable_variables
+        self.other_optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        return {"distance": loss, "scale": scale}
+
+
+def idioms() -> dict[str, Any]:
+    """What scripts do in callbacks and steps of one process."""
+    seen: list[list[Any]] = []
+
+    class Logger(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+            optimizer = self.model.optimizer
+            seen.append([float(optimizer.learning_rate), int(optimizer.iterations), int(optimizer.iterations.value)])
+
+    fitted(classifier(), callbacks=[Logger()])
+    with STRATEGY.scope():
+        model = OwnOptimizers()
+        model.compile(loss="mse")
+    history = model.fit(data(), epochs=2, verbose=0).history
+    model.fit(data(X[:100], Y[:100]), verbose=0)  # another trace
+    model.predict(X[:3], verbose=0)
+    return {"seen": seen, "history": history, "weights": [weight.tolist() for weight in model.get_weights()]}
+
+
+def built_outside() -> dict[str, str]:
+    """The errors if the weights of a model are made outside of the scope, or kept from batch to batch."""
+    with STRATEGY.scope():
+        called, adapted, stateful = OwnStep(), classifier(), keras.Sequential([layers.LSTM(2, stateful=True)])
+        called.compile("adam")
+        stateful.compile("adam", "mse")
+        stateful.build((64, 3, 1))
+    called(X[:2])
+    adapted.layers[0].enable_lora(2)
+    return {
+        "called": error_of(lambda: called.fit(data(), verbose=0)),
+        "adapted": error_of(lambda: adapted.fit(data(), verbose=0)),
+        "stateful": error_of(lambda: stateful.fit(np.ones([128, 3, 1]), np.ones([128, 2]), batch_size=64, verbose=0)),
+    }
+
+
 Adam = keras.optimizers.Adam
 CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "data_set": lambda: fitted(classifier(), validation_data=(X[:77], Y[:77])),
@@ -308,6 +421,9 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "decision_of_one_worker": decision_of_one_worker,
     "files": files,
     "compiled_outside": compiled_outside,
+    "built_outside": built_outside,
+    "idioms": idioms,
+    "written_by_subclasses": written_by_subclasses,
     "own_lengths": own_lengths,
     "other_calls": other_calls,
 }

@@ -2,10 +2,19 @@
 
 from typing import Any, Final
 
+import keras
+
 from tfdist_trainer.upstream.keras_fit import is_of_strategy
+from tfdist_trainer.upstream.keras_layers import all_layers
 
 _REMEDY: Final = (
     "Create the model, its optimizer and its metrics, and call compile(), inside of `with strategy.scope():`."
+)
+
+
+_BUILD: Final = (
+    "Build the model inside of `with strategy.scope():` too, such as by `keras.Input`, model.build(), a first call or "
+    "model.summary(), and call methods that add weights there, such as enable_lora()."
 )
 
 
@@ -13,7 +22,8 @@ def check(model: Any) -> None:
     """Check a compiled model of several workers before `fit`.
 
     Raises:
-        ValueError: an optimizer or a metric was created outside of the scope of the model's strategy.
+        ValueError: an optimizer, a metric or a weight was created outside of the scope of the model's strategy, or a
+            layer keeps a state from batch to batch.
     """
     optimizer = getattr(model, "optimizer", None)
     for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
@@ -26,6 +36,19 @@ def check(model: Any) -> None:
         if any(not _is_distributed(variable) for variable in metric.variables):
             raise ValueError(
                 f"The metric {metric.name!r} was made outside of the scope of the strategy of {model.name!r}. {_REMEDY}"
+            )
+
+    for variable in getattr(model, "trainable_variables", []):
+        if not _is_distributed(variable):
+            raise ValueError(
+                f"The variable {variable.path!r} of {model.name!r} was made outside of the scope of its strategy. "
+                f"{_BUILD}"
+            )
+    for layer in all_layers(model):
+        if isinstance(layer, keras.layers.RNN) and layer.stateful:
+            raise ValueError(
+                f"The layer {layer.name!r} of {model.name!r} is stateful: its state has a row for each row of a batch, "
+                "of which each worker has a part that can change. Use stateful=False, or train with one worker."
             )
 
 

@@ -1,6 +1,9 @@
 """Callbacks of a script under several workers: all workers follow the chief, and only the chief writes files."""
 
+import tempfile
+import weakref
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import keras
@@ -8,14 +11,19 @@ import tensorflow as tf
 
 from tfdist_trainer import log
 from tfdist_trainer.keras.calls import Comparison, check_equal
+from tfdist_trainer.upstream.keras_fit import writes_batches
 from tfdist_trainer.upstream.strategy_worker import Worker
 
 _CHIEF_ONLY: Final = ("CSVLogger", "RemoteMonitor", "TensorBoard")
-"""Callbacks of Keras that write, and do not change training: only the chief calls them."""
+"""Callbacks of Keras that write, and do not change training: only the chief calls them, but all workers subclasses."""
+_PATHS: Final = {"CSVLogger": "filename", "TensorBoard": "log_dir"}
+"""Their attributes that a subclass writes to."""
+_folders: "weakref.WeakKeyDictionary[Any, tempfile.TemporaryDirectory[str]]" = weakref.WeakKeyDictionary()
+"""What a subclass writes to on a worker that is not the chief."""
 
 _EPOCHS_SUFFICE: Final = (
     *("CSVLogger", "EarlyStopping", "History", "LearningRateScheduler", "ProgbarLogger", "ReduceLROnPlateau"),
-    *("RemoteMonitor", "TerminateOnNaN", "TensorBoard"),
+    *("RemoteMonitor", "TerminateOnNaN"),
 )
 """Callbacks of Keras that may see the last batch of several instead of each one."""
 
@@ -43,6 +51,8 @@ def _needs_each_batch(callback: Any, method: str) -> bool:
     owner = next((each for each in type(callback).__mro__ if method in vars(each)), keras.callbacks.Callback)
     if owner is keras.callbacks.Callback or getattr(owner, "sees_blocks", False):
         return False
+    if owner is keras.callbacks.TensorBoard:
+        return writes_batches(callback, of_training=method in TRAIN_BATCH)
     if owner in {keras.callbacks.ModelCheckpoint, keras.callbacks.BackupAndRestore}:
         return bool(callback.save_freq != "epoch")
     return owner not in {getattr(keras.callbacks, name) for name in _EPOCHS_SUFFICE}
@@ -52,11 +62,21 @@ def on_worker(callback: Any, worker: Worker) -> list[Any]:
     """Return what this worker calls instead of `callback`, a list of callbacks."""
     if worker.is_chief:
         return [callback]
-    if isinstance(callback, tuple(getattr(keras.callbacks, name) for name in _CHIEF_ONLY)):
-        return []
+    kind = next((name for name in _CHIEF_ONLY if isinstance(callback, getattr(keras.callbacks, name))), None)
+    if kind is not None:
+        if type(callback) is getattr(keras.callbacks, kind) or kind not in _PATHS:
+            return []
+        _write_elsewhere(callback, _PATHS[kind])
     if isinstance(callback, keras.callbacks.BackupAndRestore):
         return [RestoreOnly(callback)]
     return [callback]
+
+
+def _write_elsewhere(callback: Any, attribute: str) -> None:
+    """Make a callback write to a folder that is removed with it: it may call `evaluate`, which all workers must."""
+    if callback not in _folders:
+        _folders[callback] = tempfile.TemporaryDirectory(prefix="tfdist-", ignore_cleanup_errors=True)
+    setattr(callback, attribute, str(Path(_folders[callback].name, "unused")))
 
 
 class RestoreOnly(keras.callbacks.Callback):  # type: ignore[misc]

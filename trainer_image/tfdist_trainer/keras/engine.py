@@ -27,7 +27,7 @@ from tfdist_trainer.keras.reporting import validation_batches
 from tfdist_trainer.keras.step_function import StepFunction
 from tfdist_trainer.upstream import iterator_deletion, keras_epochs, keras_fit
 from tfdist_trainer.upstream.hook import KERAS
-from tfdist_trainer.upstream.strategy_worker import worker_of
+from tfdist_trainer.upstream.strategy_worker import make_variables_numbers, worker_of
 
 
 @functools.cache
@@ -38,6 +38,7 @@ def install() -> None:
         return
     seeds.set_common_seed(os.environ)
     iterator_deletion.install()
+    make_variables_numbers()
     keras_fit.wrap(keras_fit.REDUCE_LOSS, losses.reduce_weighted_values)
     keras_fit.wrap(keras_fit.MEAN, losses.update_mean)
     keras_fit.wrap(keras_fit.SCALE, losses.scale)
@@ -58,7 +59,7 @@ def install() -> None:
     keras_fit.wrap(keras_fit.TRAIN_BATCH_END, functools.partial(_batch_end, "train"))
     keras_fit.wrap(keras_fit.TEST_BATCH_END, functools.partial(_batch_end, "test"))
     keras_fit.wrap(keras_fit.PREDICT_ON_BATCH, _predict_on_batch)
-    for hook in (keras_fit.SAVE, keras_fit.SAVE_WEIGHTS, keras_fit.EXPORT):
+    for hook in (keras_fit.SAVE, keras_fit.SAVE_WEIGHTS, keras_fit.EXPORT, keras_fit.WRITE_OUT):
         keras_fit.wrap(hook, by_chief)
     for hook in (keras_fit.LOAD, keras_fit.LOAD_EXPORTED):
         keras_fit.wrap(hook, functools.partial(when_written, path_of=lambda path, *_, **__: path))
@@ -120,6 +121,7 @@ def _predict(original: Callable[..., Any]) -> Callable[..., Any]:
         if worker is None:
             return original(self, *args, **kwargs)
         with calls.running("predict", self.distribute_strategy, worker):
+            seeds.share_generator(self.distribute_strategy)
             return original(self, *args, **kwargs)
 
     return predict

@@ -26,12 +26,14 @@ _left_to_chief: dict[str, float] = {}
 def by_chief(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of Keras that saves its first argument, without effect on workers that are not the chief.
 
+    It is a model or an `ExportArchive`.
+
     Keras creates objects with variables to compare those of the model with. In the scope of the strategy, in which a
     script may call `fit`, a broadcast of their initial values would wait for workers that do not save.
     """
 
     def save(model: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:
-        strategy = getattr(model, "distribute_strategy", None)
+        strategy = _strategy_of(model)
         worker = worker_of(strategy)
         if worker is None:
             return original(model, filepath, *args, **kwargs)
@@ -42,6 +44,13 @@ def by_chief(original: Callable[..., Any]) -> Callable[..., Any]:
         return None
 
     return save
+
+
+def _strategy_of(saved: Any) -> Any:
+    """Return the strategy of a model, or that of the variables of an archive; None if there is none."""
+    values = (getattr(variable, "value", variable) for variable in getattr(saved, "variables", ()))
+    owners = [saved] if hasattr(saved, "distribute_strategy") else values
+    return next((each.distribute_strategy for each in owners if hasattr(each, "distribute_strategy")), None)
 
 
 def when_written(original: Callable[..., Any], path_of: Callable[..., Any]) -> Callable[..., Any]:

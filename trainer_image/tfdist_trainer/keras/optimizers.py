@@ -6,6 +6,8 @@ So clipping, loss scaling and accumulation see the gradient of the global batch,
 from collections.abc import Callable
 from typing import Any
 
+import keras
+
 from tfdist_trainer.keras.replica_step import current
 from tfdist_trainer.kernels import adam
 from tfdist_trainer.upstream.keras_fit import variables_of
@@ -19,12 +21,23 @@ def apply(original: Callable[..., None]) -> Callable[..., None]:
         if step is None or step.is_exchanged or all(gradient is None for gradient in grads):
             original(self, grads, trainable_variables)
             return
+        if trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+            _build(self, trainable_variables)
         gradients = step.exchange(list(grads), variables_of(self, trainable_variables), self)
         adam.fuse(self)
         with step.exchanged():
             original(self, gradients, trainable_variables)
 
     return exchange_and_apply
+
+
+def _build(optimizer: Any, variables: list[Any]) -> None:
+    """Build an optimizer in its first step, as `apply` does: it must be before its update is replaced."""
+    if not optimizer.built:
+        with keras.name_scope(optimizer.name, caller=optimizer):
+            optimizer.build(variables)
+        optimizer.built = True
 
 
 def scale_loss(original: Callable[..., Any]) -> Callable[..., Any]:

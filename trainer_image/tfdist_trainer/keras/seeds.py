@@ -4,10 +4,13 @@ import contextlib
 import functools
 import hashlib
 import json
+import random
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import keras
 import tensorflow as tf
 
 from tfdist.contract import JOB_ENV, TF_CONFIG_ENV
@@ -20,12 +23,37 @@ _FACTOR: Final = 0x9E3779B9
 """2**32 divided by the golden ratio: seeds of neighbouring replicas differ in many bits."""
 
 _active: Final = threading.local()
+_generators: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
+"""The generator of random numbers without a seed, by strategy."""
 
 
 @functools.cache
 def install() -> None:
     """Make Keras draw different random numbers on each replica in a step; once in each process."""
     keras_fit.wrap(keras_fit.NEXT_SEED, next_seed)
+    keras_fit.wrap(keras_fit.GLOBAL_GENERATOR, _of_replica)
+
+
+def share_generator(strategy: Any) -> None:
+    """Create the generator of random numbers without a seed for the replicas of `strategy`; a collective.
+
+    Before a step is traced: it is a variable. Python's own random numbers, which seed it, stay as they are.
+    """
+    if strategy in _generators:
+        return
+    state = random.getstate()
+    with strategy.scope():
+        _generators[strategy] = keras.random.SeedGenerator(name="global_seed_generator")
+    random.setstate(state)
+
+
+def _of_replica(original: Callable[[], Any]) -> Callable[[], Any]:
+    def generator() -> Any:
+        if tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context():
+            return _generators.get(tf.distribute.get_strategy()) or original()
+        return original()
+
+    return generator
 
 
 @contextlib.contextmanager

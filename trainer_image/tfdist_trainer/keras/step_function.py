@@ -13,6 +13,7 @@ from tfdist_trainer.autograph import graph
 from tfdist_trainer.keras.epochs import Block, StepsPerExecution
 from tfdist_trainer.keras.fit_times import FitTimes
 from tfdist_trainer.keras.replica_step import ReplicaStep, computing, examples_in
+from tfdist_trainer.keras.seeds import share_generator
 from tfdist_trainer.step_clock import has_clock, is_due, of_all_steps, time_when
 from tfdist_trainer.strategies.reduction import all_reduce_sum
 from tfdist_trainer.upstream.keras_fit import metric_results, overrides, statistics, without_optionals
@@ -70,6 +71,7 @@ class StepFunction:
         Raises:
             StopIteration: the data has ended.
         """
+        share_generator(self._strategy)
         if not isinstance(iterator, Block):
             outputs = None
             for batch in iterator:

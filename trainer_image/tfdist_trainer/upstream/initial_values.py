@@ -59,9 +59,12 @@ def local_initial_values(strategy: tf.distribute.Strategy, *, of_all_types: bool
             created.append(variable)
         return variable
 
+    outer = vars(extended).get(INITIAL_VALUE.attribute)
     extended._get_variable_creator_initial_value = initial_value
     try:
         with tf.variable_creator_scope(creator):
             yield created
     finally:
         del extended._get_variable_creator_initial_value
+        if outer is not None:
+            extended._get_variable_creator_initial_value = outer

@@ -20,7 +20,10 @@ _TRAINER: Final = "keras.src.backend.tensorflow.trainer"
 _LOSS: Final = "keras.src.losses.loss"
 _KERAS_FIT: Final = "`fit` under several workers is left to Keras, and fails"
 
-_PUBLIC: Final = dict.fromkeys(("save_model", "load_model"), (keras.saving, keras.models))
+_PUBLIC: Final = dict.fromkeys(
+    ("save_model", "load_model", "save_weights", "load_weights"),
+    ("keras.saving", "keras.models", "keras._tf_keras.keras.saving", "keras._tf_keras.keras.models"),
+)
 
 Loss = Callable[..., Any]
 """Keras' reduction of the losses of a batch: (values, sample_weight, mask, reduction, dtype) -> loss."""
@@ -92,6 +95,12 @@ NEXT_SEED: Final = _hook(
     "All replicas draw the same random numbers: they drop the same units.",
     ("self", "ordered"),
 )
+GLOBAL_GENERATOR: Final = _hook(
+    "keras.src.random.seed_generator:global_seed_generator",
+    "Keras keeps the generator of random numbers without a seed in each thread, and each trace of a step has its own "
+    "threads: the second trace would create a second variable, which `tf.function` rejects.",
+    (),
+)
 ASSIGN: Final = _hook(
     "keras.src.backend.tensorflow.core:Variable._direct_assign",
     "Shows which statistics a step changes, such as those of BatchNormalization: they differ between replicas.",
@@ -131,6 +140,14 @@ LOAD_EXPORTED: Final = Hook(
     package="tensorflow", name="tensorflow.saved_model:load", reason="As `load_model`.", missing=_KERAS_FIT
 )
 EXPORT: Final = _hook("keras:Model.export", "Only the chief writes files.")
+WRITE_OUT: Final = _hook(
+    "keras.src.export.saved_model_export_archive:SavedModelExportArchive.write_out",
+    "Only the chief writes files.",
+    ("self", "filepath", "options", "verbose"),
+)
+TRACE: Final = _hook(
+    "keras.callbacks:TensorBoard()._should_trace", "A profile is of single batches, which the callback must see then."
+)
 STRATEGY: Final = _hook(
     "keras.optimizers:Adam()._distribution_strategy",
     "Shows whether an optimizer was made in the scope of the strategy.",
@@ -149,9 +166,9 @@ OPTIONALS: Final = _hook(
 )
 HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, REDUCE_LOSS, MASK, SCALE, UNSCALE, APPLY, APPLY_SCALED,
-    ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, PREDICT, TRAIN_BATCH_END,
-    TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, STRATEGY, TRAIN_STEP,
-    PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
+    ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, GLOBAL_GENERATOR, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, PREDICT,
+    TRAIN_BATCH_END, TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, WRITE_OUT,
+    TRACE, STRATEGY,     TRAIN_STEP, PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
 )  # fmt: skip
 
 
@@ -171,8 +188,9 @@ def wrap(hook: Hook, wrapper: Callable[[Any], Any]) -> None:
     replacement = wrapper(original)
     replacement = functools.wraps(original)(replacement)
     setattr(owner, attribute, replacement)
-    for public in _PUBLIC.get(attribute, ()):  # names that Keras has bound to the function on import
-        setattr(public, attribute, replacement)
+    for public in map(importlib.import_module, _PUBLIC.get(attribute, ())):
+        if getattr(public, attribute, None) is original:  # a name that Keras has bound to the function on import
+            setattr(public, attribute, replacement)
 
 
 def build(model: Any, batch: Any, *, with_optimizer: bool = True) -> None:
@@ -261,6 +279,11 @@ def variables_of(optimizer: Any, variables: Any) -> list[Any]:
 def built_variables(optimizer: Any) -> list[Any]:
     """Return the variables that `optimizer` was built with; none before that."""
     return list(getattr(optimizer, "_trainable_variables", ()))
+
+
+def writes_batches(tensorboard: Any, *, of_training: bool) -> bool:
+    """Return whether a `TensorBoard` callback writes or profiles single batches, of training or of an evaluation."""
+    return tensorboard.update_freq != "epoch" or (of_training and getattr(tensorboard, "_should_trace", False))
 
 
 def begin_at(model: Any, epoch: int | None) -> None:

@@ -1,15 +1,18 @@
 """Private hooks of `MultiWorkerMirroredStrategy`: the place of this worker, and updates without `merge_call`."""
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import tensorflow as tf
 
-from tfdist_trainer.upstream.hook import Hook, reject
+from tfdist_trainer.upstream.collective_connect import gil_free_connect
+from tfdist_trainer.upstream.hook import Hook, fall_back, reject
 
 _EXTENDED: Final = "tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceExtended"
+_MIRRORED: Final = "tensorflow.python.distribute.mirrored_strategy"
 
 MULTI_WORKER: Final = Hook(
     package="tensorflow",
@@ -34,7 +37,32 @@ RANK: Final = Hook(
     missing="training ends with a configuration error",
     parameters=("cluster_spec", "task_type", "task_id"),
 )
-HOOKS: Final = (MULTI_WORKER, MERGE_CALL, RANK)
+LOCAL_DEVICES: Final = Hook(
+    package="tensorflow",
+    name=f"{_MIRRORED}:all_local_devices",
+    reason="In a process that is connected it returns the devices of all workers too, and `MirroredStrategy` ends the "
+    "process with a segmentation fault.",
+    missing="training ends with a configuration error",
+    parameters=("num_gpus",),
+)
+KEYS: Final = Hook(
+    package="tensorflow",
+    name=f"{_MIRRORED}:MirroredStrategy._collective_key_base",
+    reason="Workers that each train with a `MirroredStrategy` of their own need other keys of collectives each.",
+    missing="training ends with a configuration error",
+)
+NUMBER: Final = Hook(
+    package="tensorflow",
+    name="tensorflow.python.distribute.values:DistributedVariable.numpy",
+    reason="Variables of one process are numbers, as in `float(optimizer.learning_rate)`, and those of a strategy are "
+    "not.",
+    missing="`float` and `int` of a variable of the strategy fail",
+    parameters=("self",),
+)
+HOOKS: Final = (MULTI_WORKER, MERGE_CALL, RANK, LOCAL_DEVICES, KEYS, NUMBER)
+
+_KEYS_OF_WORKER: Final = 1_000_000
+"""More groups of devices than the strategies of a process have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +107,51 @@ def worker_of(strategy: Any) -> Worker | None:
     replicas_per_worker = len(extended.worker_devices)
     count = strategy.num_replicas_in_sync // replicas_per_worker
     return Worker(index, count, replicas_per_worker) if count > 1 else None
+
+
+def connect() -> None:
+    """Connect this process to the other workers of `TF_CONFIG`, as a strategy that the script creates later would.
+
+    Does nothing in TensorFlow 1's mode of graphs, in which sessions connect.
+
+    Raises:
+        ConfigurationError: TensorFlow has other names.
+    """
+    with tf.init_scope():  # the first operation may be in a graph
+        if tf.executing_eagerly():
+            with gil_free_connect():
+                strategy = tf.distribute.MultiWorkerMirroredStrategy()
+            _keep_mirrored_strategies_local(strategy)
+
+
+def _keep_mirrored_strategies_local(strategy: Any) -> None:
+    """Let each worker create a `MirroredStrategy` of its own devices, as in a process that is not connected."""
+    from tensorflow.python.distribute import mirrored_strategy  # noqa: PLC0415  private, so only if it is needed
+
+    worker = worker_of(strategy)
+    original = getattr(mirrored_strategy, "all_local_devices", None)
+    if worker is None or original is None:
+        reject(LOCAL_DEVICES)
+    own = strategy.extended.worker_devices[0].partition("/device")[0]
+
+    @functools.wraps(original)
+    def local_devices(num_gpus: int | None = None) -> Any:
+        devices = [device for device in original() if device.name.startswith(f"{own}/")]
+        return devices if num_gpus is None or devices[0].device_type != "GPU" else devices[:num_gpus]
+
+    mirrored_strategy.all_local_devices = local_devices
+    mirrored_strategy.MirroredStrategy._collective_key_base = _KEYS_OF_WORKER * (worker.index + 1)
+
+
+def make_variables_numbers() -> None:
+    """Let `float`, `int` and `complex` convert variables of a strategy, as those of one process."""
+    from tensorflow.python.distribute import values  # noqa: PLC0415  private, so only if it is needed
+
+    if not hasattr(values.DistributedVariable, "numpy"):
+        fall_back(NUMBER)
+        return
+    for kind in (float, int, complex):
+        setattr(values.DistributedVariable, f"__{kind.__name__}__", lambda self, kind=kind: kind(self.numpy()))
 
 
 @contextlib.contextmanager
