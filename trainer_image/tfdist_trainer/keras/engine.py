@@ -82,6 +82,7 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
         local_callbacks = [each for callback in callbacks for each in on_worker(callback, worker)]
         follow = FollowChief(
             calls.comparison(self.distribute_strategy, worker),
+            self.train_function.drift,
             validation_batches=validation_batches(**bound.arguments),
             each_batch=bool(sees_each),
         )
@@ -203,7 +204,7 @@ def _record_assignment(original: Callable[..., None]) -> Callable[..., None]:
         if step is None:
             original(self, value)
             return
-        step.assigned.append(self)
+        step.record(self, value)
         if self.aggregation == "only_first_replica":  # a counter, equal on all replicas
             keras_fit.assign_locally(self, value)
         else:

@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
+from tfdist_trainer import log
 from tfdist_trainer.autograph import graph
+from tfdist_trainer.keras.drift import DriftCheck
 from tfdist_trainer.keras.epochs import Block, StepsPerExecution
 from tfdist_trainer.keras.fit_times import FitTimes
 from tfdist_trainer.keras.replica_step import ReplicaStep, computing, examples_in
@@ -42,12 +44,15 @@ class StepFunction:
         """Steps that the last call lacks because the data ended, if their number is tuned."""
         self.observer: CallObserver | None = None
         self.times = times
+        self.drift = DriftCheck()
         self._model = model
         self._step = without_optionals(model, step)
         self._worker = worker
         self._strategy = model.distribute_strategy
         self._seconds = 0.0
         self._assigned: list[Any] = []
+        self._own_weights: dict[int, Any] = {}
+        """What `ReplicaStep.own_weights` has of all traces: a `tf.function` of the model is not traced in each."""
         self._returns_more = overrides(model, "train_step", "test_step", "compute_metrics")
         """Whether a step may return other logs than the results of the metrics."""
         self._has_joined_rows: bool | None = None
@@ -201,11 +206,27 @@ class StepFunction:
         before = self._state() if may_be_empty else {}
         with computing(step):
             outputs = self._step(batch)
+        self._average_own_weights(step)
         self._assigned = statistics(self._model, step.assigned)
         self._has_joined_rows = step.has_joined_rows
         if may_be_empty:
             self._restore_empty(before, examples)
         return outputs if self._returns_more else None, examples, step.exchange_wait
+
+    def _average_own_weights(self, step: ReplicaStep) -> None:
+        """Average the weights that `step` has assigned itself, and name the first one once."""
+        if step.own_weights and not self._own_weights:
+            first, *_ = step.own_weights.values()
+            log.event(
+                "weights-averaged",
+                model=self._model.name,
+                variable=first.path,
+                of=len(step.own_weights),
+                reason="the step assigns values of the local batch to weights, without an optimizer: each step sets "
+                "them to their mean over the workers, which is exact for updates linear in the gradient",
+            )
+        self._own_weights |= step.own_weights
+        step.average(list(self._own_weights.values()))
 
     def _restore_empty(self, before: Mapping[int, tf.Tensor], examples: tf.Tensor) -> None:
         """Undo what a step without `examples` did to metrics, and to statistics that are not finite after it.
