@@ -59,3 +59,18 @@ def test_the_log_names_a_worker_whose_weights_differ_and_the_variable(outputs: l
     named = [line for line in text.splitlines() if " weights-differ " in line]
     assert named, text
     assert all("model=hidden worker=1 variable=hidden/" in line for line in named)
+
+
+@pytest.mark.parametrize("way", ["noise", "eager_noise"])
+def test_each_worker_draws_random_numbers_of_its_own_in_a_step(outputs: list[tuple[Results, str]], way: str) -> None:
+    first, second = (results[way]["weights"][-1] for results, _ in outputs[:2])
+    assert all(of_first != of_second for of_first, of_second in zip(first, second, strict=True)), (first, second)
+
+
+def test_random_numbers_of_a_step_are_the_same_after_the_same_seed(outputs: list[tuple[Results, str]]) -> None:
+    for results, _ in outputs:
+        assert results["noise"] == results["noise_again"]
+
+
+def test_all_workers_shuffle_alike(outputs: list[tuple[Results, str]]) -> None:
+    assert outputs[0][0]["shuffled"] == outputs[1][0]["shuffled"]

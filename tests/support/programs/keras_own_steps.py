@@ -133,17 +133,19 @@ class MovingAverage(Descent):
 
 
 class Noise(Descent):
-    """Returns random numbers: they are the means of all workers, and the test has those of one by `own`."""
+    """Keeps random numbers of its last step, in integers, which no worker averages."""
 
     def build(self, shape: Any) -> None:
         super().build(shape)
-        self.drawn = self.add_weight(shape=[3], initializer="zeros", trainable=False, dtype="int32")
+        self.drawn = self.add_weight(shape=[4], initializer="zeros", trainable=False, dtype="int32")
 
     def train_step(self, batch: Any) -> dict[str, Any]:
         x, _ = batch
-        parts = [tf.random.normal([]), tf.random.normal([], seed=5), tf.cond(tf.shape(x)[0] > 0, _uniform, _uniform)]
-        self.drawn.assign(tf.cast(1e6 * tf.stack(parts), "int32"))
-        return {"drawn": tf.random.uniform([])}
+        dropped = tf.reduce_sum(tf.nn.dropout(tf.range(1.0, 50.0), 0.5))
+        in_branch = tf.cond(tf.shape(x)[1] > 0, _uniform, _uniform)
+        parts = [tf.random.normal([]), tf.random.normal([], seed=5), in_branch, dropped]
+        self.drawn.assign(tf.cast(1e5 * tf.stack(parts), "int32"))
+        return {"drawn": 0.0}
 
 
 def _uniform() -> tf.Tensor:
@@ -230,9 +232,12 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "sharpness_aware": lambda: trained(SharpnessAware),
     "moving_average": lambda: trained(MovingAverage),
     "noise": lambda: trained(Noise),
+    "noise_again": lambda: trained(Noise),
+    "eager_noise": lambda: trained(Noise, DATA.take(4), run_eagerly=True),
+    "shuffled": lambda: {"order": list(tf.data.Dataset.range(30).shuffle(30).as_numpy_iterator())},
     "metrics": metrics,
     "hidden": lambda: trained(Hidden),
 }
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(json.dumps({name: case() for name, case in CASES.items()}))
+    Path(sys.argv[1]).write_text(json.dumps({name: case() for name, case in CASES.items()}, default=int))

@@ -92,6 +92,13 @@ NEXT_SEED: Final = _hook(
     "All replicas draw the same random numbers: they drop the same units.",
     ("self", "ordered"),
 )
+OP_SEED: Final = Hook(
+    package="tensorflow",
+    name="tensorflow.python.framework.random_seed:get_seed",
+    reason="All replicas draw the same random numbers by `tf.random`: a GAN trains on copies of one noise.",
+    missing=_KERAS_FIT,
+    parameters=("op_seed",),
+)
 ASSIGN: Final = _hook(
     "keras.src.backend.tensorflow.core:Variable._direct_assign",
     "Shows which statistics a step changes, such as those of BatchNormalization: they differ between replicas.",
@@ -149,7 +156,7 @@ OPTIONALS: Final = _hook(
 )
 HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, REDUCE_LOSS, MASK, SCALE, UNSCALE, APPLY, APPLY_SCALED,
-    ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, PREDICT, TRAIN_BATCH_END,
+    ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, OP_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, PREDICT, TRAIN_BATCH_END,
     TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, STRATEGY, TRAIN_STEP,
     PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
 )  # fmt: skip
