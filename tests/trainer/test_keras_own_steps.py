@@ -74,3 +74,15 @@ def test_random_numbers_of_a_step_are_the_same_after_the_same_seed(outputs: list
 
 def test_all_workers_shuffle_alike(outputs: list[tuple[Results, str]]) -> None:
     assert outputs[0][0]["shuffled"] == outputs[1][0]["shuffled"]
+
+
+@pytest.mark.parametrize("call", ["fit", "evaluate"])
+def test_metrics_of_a_script_are_those_of_one_process(outputs: list[tuple[Results, str]], call: str) -> None:
+    first, second, alone = (results["metrics"][call] for results, _ in outputs)
+    assert first == second
+    assert first == pytest.approx(alone, rel=1e-5)
+
+
+def test_the_log_names_a_metric_whose_state_is_an_average(outputs: list[tuple[Results, str]]) -> None:
+    named = [line for line in outputs[0][1].splitlines() if " metric-not-a-sum " in line]
+    assert ["state=smoothed/" in line for line in named] == [True, True], named  # of fit and of evaluate

@@ -171,6 +171,23 @@ class Extreme(keras.metrics.Metric):  # type: ignore[misc]
         return self.value
 
 
+class RowsAbove(keras.metrics.Metric):  # type: ignore[misc]
+    """Counts, which are added to in several ways."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.count = self.add_weight(initializer="zeros")
+        self.parts = self.add_variable([3], "zeros")
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:  # noqa: ARG002
+        above = ops.cast(ops.shape(ops.where(y_true > y_pred)[0])[0], "float32")
+        self.count.assign(tf.where(above > 0, self.count + above, self.count))
+        self.parts.assign(above + self.parts - 1 + ops.ones([3]))
+
+    def result(self) -> Any:
+        return self.count + ops.sum(self.parts)
+
+
 class Smoothed(keras.metrics.Metric):  # type: ignore[misc]
     """An exponential average of the errors of batches."""
 
@@ -202,10 +219,11 @@ def metrics() -> dict[str, Any]:
             "mse",
             metrics=[
                 Extreme(ops.maximum, ops.max, 0.0, name="largest"),
-                Extreme(ops.minimum, ops.min, 1e9, name="smallest"),
+                Extreme(ops.minimum, ops.min, 1e-3, name="smallest"),
+                RowsAbove(name="above"),
                 Smoothed(name="smoothed"),
                 Declared(name="declared"),
-                *(keras.metrics.R2Score(), keras.metrics.RootMeanSquaredError(), keras.metrics.MeanIoU(2)),
+                *(keras.metrics.R2Score(), keras.metrics.RootMeanSquaredError(), keras.metrics.CosineSimilarity()),
             ],
         )
     fitted = model.fit(X[:64], Y[:64], batch_size=16, shuffle=False, verbose=0).history

@@ -53,19 +53,24 @@ class AssignedValues:
         if kind.startswith("Collective"):
             return []
         if kind == "ReadVariableOp":
-            return None if id(_captured(operation.inputs[0])) in self._local else []
+            return None if id(captured(operation.inputs[0])) in self._local else []
         if kind.startswith(_RANDOM) or operation is getattr(self._replica, "op", None):
             return None
-        if kind != "Placeholder":
-            return list(operation.inputs)
-        (argument,) = operation.outputs
-        captured = _captured(argument)
-        if captured is argument:
-            return None if argument.dtype != tf.resource else []
-        return [captured] if tf.is_symbolic_tensor(captured) else []
+        if kind == "Placeholder" and captured(operation.outputs[0]) is operation.outputs[0]:
+            return None if operation.outputs[0].dtype != tf.resource else []
+        return inputs_of(operation)
 
 
-def _captured(tensor: tf.Tensor) -> Any:
+def inputs_of(operation: Any) -> list[tf.Tensor]:
+    """Return the tensors on which the value of `operation` depends, those outside of its function included."""
+    if operation.type != "Placeholder":
+        return list(operation.inputs)
+    (argument,) = operation.outputs
+    outer = captured(argument)
+    return [outer] if outer is not argument and tf.is_symbolic_tensor(outer) else []
+
+
+def captured(tensor: tf.Tensor) -> Any:
     """Return the tensor outside of all functions that the argument `tensor` of a function captures, or itself."""
     while tf.is_symbolic_tensor(tensor):
         captures: Iterator[tuple[Any, tf.Tensor]] = iter(getattr(tensor.graph, "captures", ()))

@@ -18,6 +18,7 @@ from typing import Any, Final
 import tensorflow as tf
 
 from tfdist_trainer.keras.assigned_values import AssignedValues
+from tfdist_trainer.keras.metric_states import Change, change_of, is_state, joined
 from tfdist_trainer.step_clock import time_after
 from tfdist_trainer.strategies.reduction import all_reduce_sum, timed_all_reduce_mean
 
@@ -51,6 +52,8 @@ class ReplicaStep:
         """Keras variables that the step has assigned, other than by an optimizer."""
         self.own_weights: dict[int, Any] = {}
         """Those that are trained, with a value of this replica, by identity."""
+        self.changes: dict[int, tuple[Any, Change]] = {}
+        """Those that are states of metrics, and what the step does to them, by identity."""
         self._values = AssignedValues(replica)
         self._replicas = replicas
         self._may_be_empty = may_be_empty
@@ -68,6 +71,10 @@ class ReplicaStep:
     def record(self, variable: Any, value: Any) -> None:
         """Record that the step assigns `value` to a Keras `variable`."""
         self.assigned.append(variable)
+        if is_state(variable):
+            _, before = self.changes.get(id(variable), (variable, "none"))
+            self.changes[id(variable)] = variable, joined(before, change_of(variable.value, value))
+            return
         is_weight = variable.trainable and tf.as_dtype(variable.dtype).is_floating
         # What an optimizer assigns is computed from exchanged gradients, such as by a constraint.
         if not self.is_exchanged and self._values.is_local(variable.value, value) and is_weight:

@@ -104,8 +104,18 @@ ASSIGN: Final = _hook(
     "Shows which statistics a step changes, such as those of BatchNormalization: they differ between replicas.",
     ("self", "value"),
 )
+RESET_METRICS: Final = _hook(
+    "keras.src.trainers.trainer:Trainer.reset_metrics",
+    "A state that begins at another value than 0 is divided by the number of replicas.",
+    ("self",),
+)
 METRICS: Final = _hook(
     f"{_TRAINER}:TensorFlowTrainer.get_metrics_result", "The logs of all metrics from given states.", ("self",)
+)
+EPOCH_LOGS: Final = _hook(
+    "keras.src.trainers.trainer:Trainer._get_metrics_result_or_logs",
+    "At the end of an epoch it reads the states again, of which TensorFlow has the sum only.",
+    ("self", "logs"),
 )
 PREDICT_ON_BATCH: Final = _hook(
     f"{_TRAINER}:TensorFlowTrainer.predict_on_batch",
@@ -157,8 +167,8 @@ OPTIONALS: Final = _hook(
 HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, REDUCE_LOSS, MASK, SCALE, UNSCALE, APPLY, APPLY_SCALED,
     ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, OP_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, PREDICT,
-    TRAIN_BATCH_END, TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, STRATEGY, TRAIN_STEP,
-    PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
+    TRAIN_BATCH_END, TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, STRATEGY,
+    TRAIN_STEP, RESET_METRICS, EPOCH_LOGS, PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
 )  # fmt: skip
 
 
@@ -246,8 +256,13 @@ def metric_results(model: Any, states: Sequence[tf.Tensor]) -> Mapping[str, Any]
     """Return the logs of the metrics of `model` if their variables have the values `states`."""
     mapping = list(zip(model.metrics_variables, states, strict=True))
     with keras.StatelessScope(state_mapping=mapping):
-        results: Mapping[str, Any] = model.get_metrics_result()
+        results: Mapping[str, Any] = tf.nest.map_structure(_in_scope, model.get_metrics_result())
     return results
+
+
+def _in_scope(result: Any) -> Any:
+    """Return the value of a `result` that is a variable: outside of the scope it would be read again."""
+    return tf.convert_to_tensor(result.value) if isinstance(result, keras.Variable) else result
 
 
 def is_of_strategy(optimizer: Any, strategy: Any) -> bool:
@@ -283,6 +298,13 @@ def assign_locally(variable: Any, value: Any) -> None:
 
     strategy = tf.distribute.get_strategy()
     strategy.extended.update(variable.value, assign, args=(tf.cast(value, variable.dtype),), group=False)
+
+
+def assign_copies(variable: Any, value: Any) -> None:
+    """Assign `value` to a Keras `variable` on each replica of this worker, outside of a step."""
+    strategy = getattr(variable.value, "distribute_strategy", tf.distribute.get_strategy())
+    for copy in strategy.experimental_local_results(variable.value):
+        copy.assign(tf.cast(value, copy.dtype))
 
 
 def statistics(model: Any, assigned: Iterable[Any]) -> list[Any]:
