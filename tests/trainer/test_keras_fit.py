@@ -44,17 +44,17 @@ ENVIRON: Final = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEV
 Results = dict[str, dict[str, Any]]
 
 
-def start(arguments: list[str], tf_config: dict[str, Any]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", START, str(PROGRAM), *arguments]
+def start(program: Path, arguments: list[str], tf_config: dict[str, Any]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", START, str(program), *arguments]
     environ = ENVIRON | {"TF_CONFIG": json.dumps(tf_config)}
     return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def workers(arguments: list[list[str]]) -> list[subprocess.Popen[str]]:
-    """Start a worker for each list of arguments."""
+def workers(arguments: list[list[str]], program: Path = PROGRAM) -> list[subprocess.Popen[str]]:
+    """Start a worker of `program` for each list of arguments."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(len(arguments))]
     return [
-        start(own, {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
+        start(program, own, {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
         for index, own in enumerate(arguments)
     ]
 

@@ -21,7 +21,7 @@ from tfdist_trainer.upstream.strategy_worker import Worker
 _NAMES: Final = ("fit", "evaluate", "predict", "validation")
 _DEEPEST: Final = 20
 """Nested calls that a float64 can hold, of which each is a digit."""
-_VALUES: Final = 2
+_VALUES: Final = 3
 """Values of a comparison: equally many in each, so that the collectives of workers in different calls match."""
 _MOST_NAMED: Final = 5
 """Workers that an error names."""
@@ -65,7 +65,7 @@ class Comparison:
         self._collectives = HostCollectives(strategy, rank, size)
 
     def gather(self, *values: float) -> npt.NDArray[np.float64]:
-        """Return up to two `values` of each worker in order of rank, float64 [workers, values]; a collective.
+        """Return up to three `values` of each worker in order of rank, float64 [workers, values]; a collective.
 
         Raises:
             RuntimeError: another worker is in another call of Keras.
@@ -75,6 +75,10 @@ class Comparison:
         if (calls != calls[0]).any():
             raise RuntimeError(_different(_by_worker(calls, "worker {rank} is in {value}", _decoded)))
         return np.transpose(columns[: len(values)])
+
+    def of_chief(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the `values` of the chief, float64 [n]; a collective, in which all workers pass equally many."""
+        return self._collectives.all_reduce_sum(values if self._collectives.rank == 0 else np.zeros_like(values))
 
     def check_batches(self, batches: int | None) -> None:
         """Check that all workers have equally many `batches` before they run the first; None if unknown. A collective.

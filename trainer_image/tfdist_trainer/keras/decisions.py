@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfdist_trainer import log
 from tfdist_trainer.keras.calls import Comparison, check_equal
+from tfdist_trainer.keras.drift import DriftCheck
 from tfdist_trainer.upstream.keras_fit import writes_batches
 from tfdist_trainer.upstream.strategy_worker import Worker
 
@@ -104,16 +105,19 @@ class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
 
     sees_blocks: Final = True
 
-    def __init__(self, comparison: Comparison, *, validation_batches: int | None, each_batch: bool) -> None:
+    def __init__(
+        self, comparison: Comparison, drift: DriftCheck, *, validation_batches: int | None, each_batch: bool
+    ) -> None:
         """Compare decisions, after each batch if `each_batch`, else after each epoch.
 
         Args:
             comparison: with all workers.
+            drift: compares the weights of the model.
             validation_batches: batches of the validation data, compared at the begin; None if unknown.
             each_batch: whether a callback sees each batch.
         """
         super().__init__()
-        self._comparison = comparison
+        self._comparison, self._drift = comparison, drift
         self._validation_batches = -1 if validation_batches is None else validation_batches
         self._each_batch = each_batch
 
@@ -137,25 +141,28 @@ class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
         self._follow()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        """Compare what callbacks such as `EarlyStopping` have set."""
-        self._follow()
+        """Compare what callbacks such as `EarlyStopping` have set, and the weights if the chief has the time."""
+        if self._follow(is_due=self._drift.is_due()):
+            self._drift.compare(self.model, self._comparison)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
         """Compare what callbacks of the script have set."""
         if self._each_batch:
             self._follow()
 
-    def _follow(self) -> None:
+    def _follow(self, *, is_due: bool = False) -> bool:
+        """Make the chief's decisions those of this worker; return its `is_due`."""
         rate = _learning_rate(self.model)
-        rows = self._comparison.gather(float(bool(self.model.stop_training)), 0.0 if rate is None else rate)
+        rows = self._comparison.gather(float(bool(self.model.stop_training)), 0.0 if rate is None else rate, is_due)
         for worker, row in enumerate(rows[1:], start=1):
-            for name, value, chief_value in zip(("stop_training", "learning_rate"), row, rows[0], strict=True):
+            for name, value, chief_value in zip(("stop_training", "learning_rate"), row, rows[0], strict=False):
                 if value != chief_value and not (value != value and chief_value != chief_value):  # noqa: PLR0124  both NaN
                     log.event("decision-differs", worker=worker, of=name, value=float(value), chief=float(chief_value))
-        stop, chief_rate = rows[0]
+        stop, chief_rate, is_due_on_chief = rows[0]
         self.model.stop_training = bool(stop)
         if rate is not None and rate != chief_rate:
             self.model.optimizer.learning_rate = float(chief_rate)
+        return bool(is_due_on_chief)
 
 
 def _iterations(model: Any) -> float:

@@ -4,6 +4,7 @@ Each replaced function of Keras checks the strategy first: a model of one worker
 left to Keras. docs/keras.md has what is replaced and why.
 """
 
+import contextlib
 import functools
 import inspect
 import os
@@ -15,7 +16,7 @@ import tensorflow as tf
 
 from tfdist_trainer import log
 from tfdist_trainer.autograph import graph
-from tfdist_trainer.keras import calls, losses, optimizers, seeds
+from tfdist_trainer.keras import calls, losses, metric_states, optimizers, seeds
 from tfdist_trainer.keras.checks import check
 from tfdist_trainer.keras.compiled_step import train_step
 from tfdist_trainer.keras.decisions import TEST_BATCH, TRAIN_BATCH, FollowChief, batch_callbacks, listed, on_worker
@@ -49,6 +50,8 @@ def install() -> None:
     keras_fit.wrap(keras_fit.SCALE_LOSS, optimizers.scale_loss)
     seeds.install()
     keras_fit.wrap(keras_fit.ASSIGN, _record_assignment)
+    keras_fit.wrap(keras_fit.RESET_METRICS, _reset_metrics)
+    keras_fit.wrap(keras_fit.EPOCH_LOGS, _epoch_logs)
     keras_fit.wrap(keras_epochs.EPOCH_ITERATOR, _epoch_iterator)
     keras_fit.wrap(keras_fit.SYMBOLIC_BUILD, _build)
     keras_fit.wrap(keras_fit.TRAIN_FUNCTION, functools.partial(_step_function, "train"))
@@ -83,6 +86,7 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
         local_callbacks = [each for callback in callbacks for each in on_worker(callback, worker)]
         follow = FollowChief(
             calls.comparison(self.distribute_strategy, worker),
+            self.train_function.drift,
             validation_batches=validation_batches(**bound.arguments),
             each_batch=bool(sees_each),
         )
@@ -199,13 +203,31 @@ def _predict_on_batch(original: Callable[..., Any]) -> Callable[..., Any]:
     return predict
 
 
+def _reset_metrics(original: Callable[..., None]) -> Callable[..., None]:
+    def reset(self: Any) -> None:
+        with metric_states.resetting() if worker_of(self.distribute_strategy) else contextlib.nullcontext():
+            original(self)
+
+    return reset
+
+
+def _epoch_logs(original: Callable[..., Any]) -> Callable[..., Any]:
+    def epoch_logs(self: Any, logs: Any) -> Any:
+        return original(self, logs) if worker_of(self.distribute_strategy) is None or not logs else logs
+
+    return epoch_logs
+
+
 def _record_assignment(original: Callable[..., None]) -> Callable[..., None]:
     def assign(self: Any, value: Any) -> None:
         step = current()
         if step is None:
-            original(self, value)
+            if metric_states.is_resetting() and metric_states.is_state(self):
+                keras_fit.assign_copies(self, value)
+            else:
+                original(self, value)
             return
-        step.assigned.append(self)
+        step.record(self, value)
         if self.aggregation == "only_first_replica":  # a counter, equal on all replicas
             keras_fit.assign_locally(self, value)
         else:

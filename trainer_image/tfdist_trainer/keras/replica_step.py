@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import tensorflow as tf
 
+from tfdist_trainer.keras.assigned_values import AssignedValues
+from tfdist_trainer.keras.metric_states import Change, change_of, is_state, joined
 from tfdist_trainer.step_clock import time_after
 from tfdist_trainer.strategies.reduction import all_reduce_sum, timed_all_reduce_mean
 
@@ -48,6 +50,11 @@ class ReplicaStep:
         self.replica = replica
         self.assigned: list[Any] = []
         """Keras variables that the step has assigned, other than by an optimizer."""
+        self.own_weights: dict[int, Any] = {}
+        """Those that are trained, with a value of this replica, by identity."""
+        self.changes: dict[int, tuple[Any, Change]] = {}
+        """Those that are states of metrics, and what the step does to them, by identity."""
+        self._values = AssignedValues(replica)
         self._replicas = replicas
         self._may_be_empty = may_be_empty
         self._weighing: set[int] = set()
@@ -60,6 +67,35 @@ class ReplicaStep:
         self._due = due
         self._waits: list[tf.Tensor] = []
         """Seconds in each exchange, float64 []."""
+
+    def record(self, variable: Any, value: Any) -> None:
+        """Record that the step assigns `value` to a Keras `variable`."""
+        self.assigned.append(variable)
+        if is_state(variable):
+            _, before = self.changes.get(id(variable), (variable, "none"))
+            self.changes[id(variable)] = variable, joined(before, change_of(variable.value, value))
+            return
+        is_weight = variable.trainable and tf.as_dtype(variable.dtype).is_floating
+        # What an optimizer assigns is computed from exchanged gradients, such as by a constraint.
+        if not self.is_exchanged and self._values.is_local(variable.value, value) and is_weight:
+            self.own_weights[id(variable)] = variable
+
+    def average(self, weights: Sequence[Any]) -> None:
+        """Set the Keras variables `weights`, which the step has assigned itself, to their mean over all replicas.
+
+        A collective, unless there are none. The mean is weighted by the examples: that of updates which are linear in
+        the gradient of the local batch is the update by the gradient of the global batch.
+        """
+        if not weights:
+            return
+        variables = [each.value for each in weights]
+        values = [each.read_value() for each in variables]
+        wide = [tf.cast(each, tf.float32) if each.dtype.size < tf.float32.size else each for each in values]
+        weighted = [_apply_weight(each, self.examples) for each in wide]
+        *sums, total = all_reduce_sum([*weighted, self.examples], self._replicas)
+        for variable, value, summed in zip(variables, values, sums, strict=True):
+            mean = tf.math.divide_no_nan(summed, tf.cast(total, summed.dtype))
+            variable.assign(tf.where(total > 0, tf.cast(mean, value.dtype), value))
 
     @property
     def exchange_wait(self) -> tf.Tensor:

@@ -21,6 +21,7 @@ from tfdist_trainer.upstream.eager_context import has_global_seed
 
 _FACTOR: Final = 0x9E3779B9
 """2**32 divided by the golden ratio: seeds of neighbouring replicas differ in many bits."""
+_LARGEST_SEED: Final = 2**31 - 1
 
 _active: Final = threading.local()
 _generators: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
@@ -29,9 +30,10 @@ _generators: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
 
 @functools.cache
 def install() -> None:
-    """Make Keras draw different random numbers on each replica in a step; once in each process."""
+    """Make Keras and TensorFlow draw different random numbers on each replica in a step; once in each process."""
     keras_fit.wrap(keras_fit.NEXT_SEED, next_seed)
     keras_fit.wrap(keras_fit.GLOBAL_GENERATOR, _of_replica)
+    keras_fit.wrap(keras_fit.OP_SEED, op_seeds)
 
 
 def share_generator(strategy: Any) -> None:
@@ -79,6 +81,23 @@ def next_seed(original: Callable[..., Any]) -> Callable[..., Any]:
         return seed + tf.cast(tf.stack([offset, tf.zeros_like(offset)]), seed.dtype)
 
     return draw
+
+
+def op_seeds(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return TensorFlow's `get_seed` with separate seeds for each replica in a step of Keras' `fit` or `evaluate`.
+
+    The seeds of an operation such as `tf.random.normal` are attributes: the number of the replica must be a constant.
+    """
+
+    def get(op_seed: int | None) -> Any:
+        of_graph, of_operation = original(op_seed)
+        step = current()
+        replica = None if step is None else tf.get_static_value(step.replica)
+        if not replica or of_graph is None:
+            return of_graph, of_operation
+        return (of_graph + int(replica) * _FACTOR) % _LARGEST_SEED, of_operation
+
+    return get
 
 
 def set_common_seed(environ: Mapping[str, str]) -> None:

@@ -9,7 +9,10 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
+from tfdist_trainer import log
 from tfdist_trainer.autograph import graph
+from tfdist_trainer.keras import metric_states
+from tfdist_trainer.keras.drift import DriftCheck
 from tfdist_trainer.keras.epochs import Block, StepsPerExecution
 from tfdist_trainer.keras.fit_times import FitTimes
 from tfdist_trainer.keras.replica_step import ReplicaStep, computing, examples_in
@@ -43,12 +46,17 @@ class StepFunction:
         """Steps that the last call lacks because the data ended, if their number is tuned."""
         self.observer: CallObserver | None = None
         self.times = times
+        self.drift = DriftCheck()
         self._model = model
         self._step = without_optionals(model, step)
         self._worker = worker
         self._strategy = model.distribute_strategy
         self._seconds = 0.0
         self._assigned: list[Any] = []
+        self._changes: dict[int, metric_states.Change] = {}
+        """What steps do to the state of a metric, by the identity of the variable."""
+        self._own_weights: dict[int, Any] = {}
+        """What `ReplicaStep.own_weights` has of all traces: a `tf.function` of the model is not traced in each."""
         self._returns_more = overrides(model, "train_step", "test_step", "compute_metrics")
         """Whether a step may return other logs than the results of the metrics."""
         self._has_joined_rows: bool | None = None
@@ -203,11 +211,37 @@ class StepFunction:
         before = self._state() if may_be_empty else {}
         with computing(step):
             outputs = self._step(batch)
+        self._average_own_weights(step)
+        self._record_changes(step)
         self._assigned = statistics(self._model, step.assigned)
         self._has_joined_rows = step.has_joined_rows
         if may_be_empty:
             self._restore_empty(before, examples)
         return outputs if self._returns_more else None, examples, step.exchange_wait
+
+    def _average_own_weights(self, step: ReplicaStep) -> None:
+        """Average the weights that `step` has assigned itself, and name the first one once."""
+        if step.own_weights and not self._own_weights:
+            first, *_ = step.own_weights.values()
+            log.event(
+                "weights-averaged",
+                model=self._model.name,
+                variable=first.path,
+                of=len(step.own_weights),
+                reason="the step assigns values of the local batch to weights, without an optimizer: each step sets "
+                "them to their mean over the workers, which is exact for updates linear in the gradient",
+            )
+        self._own_weights |= step.own_weights
+        step.average(list(self._own_weights.values()))
+
+    def _record_changes(self, step: ReplicaStep) -> None:
+        """Record what `step` does to the states of metrics, and name each that may differ from that of one worker."""
+        for key, (variable, change) in step.changes.items():
+            known = self._changes.get(key, "none")
+            self._changes[key] = metric_states.joined(known, change)
+            reason = metric_states.doubt(variable, self._changes[key])
+            if reason and self._changes[key] != known:
+                log.event("metric-not-a-sum", model=self._model.name, state=variable.path, reason=reason)
 
     def _restore_empty(self, before: Mapping[int, tf.Tensor], examples: tf.Tensor) -> None:
         """Undo what a step without `examples` did to metrics, and to statistics that are not finite after it.
@@ -232,7 +266,7 @@ class StepFunction:
     def _results_of(self, outputs: Any, of_worker: tf.Tensor) -> tuple[Any, Any, Any]:
         """Return the logs after a step with these `outputs`, the states of metrics, and the means of `of_worker`."""
         with local_updates(self._strategy):
-            states, means = self._strategy.run(self._sums, args=(of_worker,))
+            states, means = self._strategy.run(self._reduced, args=(of_worker,))
             logs = metric_results(self._model, self._local(states))
             if outputs is not None:
                 local_outputs = self._local(outputs)[0]
@@ -242,16 +276,21 @@ class StepFunction:
                     logs = self._local(self._strategy.run(self._means, args=(outputs,)))
         return logs, self._local(states), self._local(means)
 
-    def _sums(self, of_worker: tf.Tensor) -> Any:
-        """Add up the states of all metrics, and set statistics such as those of BatchNormalization to their mean."""
-        metrics = [variable.value.read_value() for variable in self._model.metrics_variables]
-        averaged = [variable.value for variable in self._assigned]
+    def _reduced(self, of_worker: tf.Tensor) -> Any:
+        """Return the states of all metrics, and set statistics such as those of BatchNormalization to their mean."""
+        replica = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
         replicas = self._worker.replicas
+        variables = self._model.metrics_variables
+        ways = [metric_states.reduction(each, self._changes.get(id(each), "none")) for each in variables]
+        pairs = list(zip(variables, ways, strict=True))
+        metrics = [metric_states.to_sum(each.value.read_value(), way, replica, replicas) for each, way in pairs]
+        averaged = [variable.value for variable in self._assigned]
         sums = all_reduce_sum([*metrics, *(each.read_value() for each in averaged), tf.identity(of_worker)], replicas)
         means = sums[len(metrics) : -1]
         for variable, total in zip(averaged, means, strict=True):
             variable.assign(total / tf.cast(replicas, total.dtype))
-        return sums[: len(metrics)], sums[-1] / replicas
+        states = [metric_states.from_sum(total, way, replicas) for total, way in zip(sums, ways, strict=False)]
+        return states, sums[-1] / replicas
 
     def _means(self, outputs: tuple[Any, tf.Tensor]) -> Any:
         values, examples = outputs

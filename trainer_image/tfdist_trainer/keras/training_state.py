@@ -100,11 +100,15 @@ def assign(owner: str, model: Any, targets: Sequence[Any], snapshot: Snapshot, p
 
 
 def assign_sums(model: Any, sums: Sequence[Any], *, to_this_worker: bool) -> None:
-    """Set the states of all metrics so that their sum over all replicas is `sums`: one replica has them, others 0."""
+    """Set the states of all metrics so that those of all replicas give `sums`: one has them, the others are reset.
+
+    A state that is declared to be a mean is on all of them.
+    """
+    model.reset_metrics()
     for variable, total in zip(model.metrics_variables, sums, strict=True):
         for number, copy in enumerate(_copies(model, variable)):
-            holds_sum = to_this_worker and number == 0
-            copy.assign(_typed(total if holds_sum else np.zeros_like(total), copy.dtype))
+            if (to_this_worker and number == 0) or variable.aggregation in {"mean", "only_first_replica"}:
+                copy.assign(_typed(total, copy.dtype))
 
 
 def _copies(model: Any, variable: Any) -> tuple[Any, ...]:

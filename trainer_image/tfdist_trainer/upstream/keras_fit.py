@@ -101,13 +101,30 @@ GLOBAL_GENERATOR: Final = _hook(
     "threads: the second trace would create a second variable, which `tf.function` rejects.",
     (),
 )
+OP_SEED: Final = Hook(
+    package="tensorflow",
+    name="tensorflow.python.framework.random_seed:get_seed",
+    reason="All replicas draw the same random numbers by `tf.random`: a GAN trains on copies of one noise.",
+    missing=_KERAS_FIT,
+    parameters=("op_seed",),
+)
 ASSIGN: Final = _hook(
     "keras.src.backend.tensorflow.core:Variable._direct_assign",
     "Shows which statistics a step changes, such as those of BatchNormalization: they differ between replicas.",
     ("self", "value"),
 )
+RESET_METRICS: Final = _hook(
+    "keras.src.trainers.trainer:Trainer.reset_metrics",
+    "A state that begins at another value than 0 is divided by the number of replicas.",
+    ("self",),
+)
 METRICS: Final = _hook(
     f"{_TRAINER}:TensorFlowTrainer.get_metrics_result", "The logs of all metrics from given states.", ("self",)
+)
+EPOCH_LOGS: Final = _hook(
+    "keras.src.trainers.trainer:Trainer._get_metrics_result_or_logs",
+    "At the end of an epoch it reads the states again, of which TensorFlow has the sum only.",
+    ("self", "logs"),
 )
 PREDICT_ON_BATCH: Final = _hook(
     f"{_TRAINER}:TensorFlowTrainer.predict_on_batch",
@@ -166,9 +183,9 @@ OPTIONALS: Final = _hook(
 )
 HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, REDUCE_LOSS, MASK, SCALE, UNSCALE, APPLY, APPLY_SCALED,
-    ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, GLOBAL_GENERATOR, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, PREDICT,
-    TRAIN_BATCH_END, TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, WRITE_OUT,
-    TRACE, STRATEGY,     TRAIN_STEP, PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
+    ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, GLOBAL_GENERATOR, OP_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE,
+    PREDICT, TRAIN_BATCH_END, TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, WRITE_OUT,
+    TRACE, STRATEGY, TRAIN_STEP, RESET_METRICS, EPOCH_LOGS, PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
 )  # fmt: skip
 
 
@@ -257,8 +274,13 @@ def metric_results(model: Any, states: Sequence[tf.Tensor]) -> Mapping[str, Any]
     """Return the logs of the metrics of `model` if their variables have the values `states`."""
     mapping = list(zip(model.metrics_variables, states, strict=True))
     with keras.StatelessScope(state_mapping=mapping):
-        results: Mapping[str, Any] = model.get_metrics_result()
+        results: Mapping[str, Any] = tf.nest.map_structure(_in_scope, model.get_metrics_result())
     return results
+
+
+def _in_scope(result: Any) -> Any:
+    """Return the value of a `result` that is a variable: outside of the scope it would be read again."""
+    return tf.convert_to_tensor(result.value) if isinstance(result, keras.Variable) else result
 
 
 def is_of_strategy(optimizer: Any, strategy: Any) -> bool:
@@ -299,6 +321,13 @@ def assign_locally(variable: Any, value: Any) -> None:
 
     strategy = tf.distribute.get_strategy()
     strategy.extended.update(variable.value, assign, args=(tf.cast(value, variable.dtype),), group=False)
+
+
+def assign_copies(variable: Any, value: Any) -> None:
+    """Assign `value` to a Keras `variable` on each replica of this worker, outside of a step."""
+    strategy = getattr(variable.value, "distribute_strategy", tf.distribute.get_strategy())
+    for copy in strategy.experimental_local_results(variable.value):
+        copy.assign(tf.cast(value, copy.dtype))
 
 
 def statistics(model: Any, assigned: Iterable[Any]) -> list[Any]:

@@ -1,0 +1,81 @@
+"""What the values depend on that a step assigns to variables, by the graph that computes them."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import tensorflow as tf
+
+_RANDOM: Final = ("Random", "Truncated", "Stateful", "Multinomial", "EagerPyFunc", "PyFunc")
+"""Begins of the types of operations whose values differ between replicas, whatever their inputs."""
+
+
+class AssignedValues:
+    """The values that one replica assigns in a step, in order."""
+
+    def __init__(self, replica: tf.Tensor) -> None:
+        """Follow the values of a replica whose number, from 0, is the tensor `replica`."""
+        self._replica = replica
+        self._equal: set[Any] = set()
+        """Operations whose values are equal on all replicas."""
+        self._local: set[int] = set()
+        """Handles of variables with values of this replica, by identity."""
+
+    def is_local(self, variable: Any, value: Any) -> bool:
+        """Return whether the `value` that is assigned to the TensorFlow `variable` can differ between replicas.
+
+        It can if it depends on the batch or on random numbers, other than by a collective. Without a graph, in eager
+        execution, each one can.
+        """
+        if not tf.is_symbolic_tensor(value):
+            return True
+        found = self._depends_on_replica(value)
+        if found:
+            self._local.add(id(variable.handle))
+        return found
+
+    def _depends_on_replica(self, value: tf.Tensor) -> bool:
+        tensors, seen = [value], set()
+        while tensors:
+            operation = tensors.pop().op
+            if operation in self._equal or operation in seen:
+                continue
+            seen.add(operation)
+            inputs = self._inputs(operation)
+            if inputs is None:
+                return True
+            tensors.extend(inputs)
+        self._equal |= {operation for operation in seen if operation.type != "ReadVariableOp"}
+        return False
+
+    def _inputs(self, operation: Any) -> list[tf.Tensor] | None:
+        """Return the tensors on which the value of `operation` depends; None if it is one of this replica."""
+        kind = operation.type
+        if kind.startswith("Collective"):
+            return []
+        if kind == "ReadVariableOp":
+            return None if id(captured(operation.inputs[0])) in self._local else []
+        if kind.startswith(_RANDOM) or operation is getattr(self._replica, "op", None):
+            return None
+        if kind == "Placeholder" and captured(operation.outputs[0]) is operation.outputs[0]:
+            return None if operation.outputs[0].dtype != tf.resource else []
+        return inputs_of(operation)
+
+
+def inputs_of(operation: Any) -> list[tf.Tensor]:
+    """Return the tensors on which the value of `operation` depends, those outside of its function included."""
+    if operation.type != "Placeholder":
+        return list(operation.inputs)
+    (argument,) = operation.outputs
+    outer = captured(argument)
+    return [outer] if outer is not argument and tf.is_symbolic_tensor(outer) else []
+
+
+def captured(tensor: tf.Tensor) -> Any:
+    """Return the tensor outside of all functions that the argument `tensor` of a function captures, or itself."""
+    while tf.is_symbolic_tensor(tensor):
+        captures: Iterator[tuple[Any, tf.Tensor]] = iter(getattr(tensor.graph, "captures", ()))
+        outer = next((outer for outer, inner in captures if inner is tensor), tensor)
+        if outer is tensor:
+            break
+        tensor = outer
+    return tensor
