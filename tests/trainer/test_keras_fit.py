@@ -26,6 +26,7 @@ START: Final = (
 """What `tfdist_trainer_keras.pth` does in a replica before a script runs."""
 EQUAL: Final = (
     *("data_set", "class_weight", "accumulation", "own_train_step", "decision_of_one_worker"),
+    *("fewer_rows_than_workers", "fewer_rows_of_synchronized_statistics"),
     *(
         pytest.param(way, marks=pytest.mark.long)
         for way in (

@@ -154,6 +154,35 @@ def embedding() -> dict[str, Any]:
     return fitted(model, data((np.abs(X * 7) % 20).astype("int32"), Y))
 
 
+def images(*middle: Any) -> Any:
+    """Operations that fail with 0 rows: a convolution, a sum with one pixel, and an LSTM."""
+    keras.utils.set_random_seed(1)
+    with STRATEGY.scope():
+        pixels = keras.Input([6, 6, 2])
+        hidden = layers.Conv2D(3, 3, activation="relu")(pixels)
+        for each in middle:
+            hidden = each()(hidden)
+        pooled = layers.GlobalAveragePooling2D(keepdims=True)(hidden)
+        added = layers.Add()([pooled, layers.Conv2D(3, 1)(pooled)])
+        outputs = layers.Dense(1)(layers.LSTM(3)(layers.Reshape([1, 3])(added)))
+        model = keras.Model(pixels, outputs)
+        model.compile(keras.optimizers.SGD(0.5), "mse", metrics=["mae"])
+    return model
+
+
+def fewer_rows_than_workers(*middle: Any) -> dict[str, Any]:
+    """The last batch of each call has one row."""
+    x = np.random.RandomState(5).randn(17, 6, 6, 2).astype("float32")
+    y = x.sum((1, 2, 3))[:, None]
+    model = images(*middle)
+    result = fitted(model, x, y, batch_size=8, validation_data=(x[:9], y[:9]), validation_batch_size=4)
+    scores = [model.evaluate(x[:rows], y[:rows], batch_size=4, verbose=0) for rows in (1, 9)]
+    predictions = [model.predict(x[:rows], batch_size=4, verbose=0).tolist() for rows in (1, 2, 9)]
+    data_set = tf.data.Dataset.from_tensor_slices(x[:5]).batch(2)
+    predictions.append(model.predict(data_set, verbose=0).tolist())
+    return result | {"scores": scores, "predictions": predictions}
+
+
 class Halves(keras.Model):  # type: ignore[misc]
     """A model of two inputs, which `call` gets as one tuple."""
 
@@ -298,13 +327,17 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "steps_per_execution": whole_executions,
     "jit_compile": lambda: fitted(classifier(jit_compile=True)),
     "embedding": embedding,
-    "run_eagerly": lambda: fitted(classifier(run_eagerly=True), data(X[:128], Y[:128]), epochs=1),
+    "run_eagerly": lambda: fitted(classifier(run_eagerly=True), data(X[:129], Y[:129]), epochs=1),
     "own_train_step": own_step,
     "each_batch": each_batch,
     "unknown_length": last_batches,
     "predict": prediction,
     "sharded_by_file": sharded_by_file,
     "batch_normalization": lambda: fitted(classifier(layers.BatchNormalization)),
+    "fewer_rows_than_workers": fewer_rows_than_workers,
+    "fewer_rows_of_synchronized_statistics": lambda: fewer_rows_than_workers(
+        lambda: layers.BatchNormalization(synchronized=True)
+    ),
     "decision_of_one_worker": decision_of_one_worker,
     "files": files,
     "compiled_outside": compiled_outside,

@@ -114,12 +114,20 @@ class Batches:
                 return
             begin += size
 
+    @property
+    def element_spec(self) -> Any:
+        """Shapes and types of a batch of this worker."""
+        return self.dataset.element_spec.rows if self.takes_rows else self.dataset.element_spec
+
     def example(self) -> Any:
         """Return a batch, or what has the shapes and types of one without reading data."""
         if self._first is not None:
             return self._first
-        specs = tf.nest.flatten(self.dataset.element_spec)
-        if all(isinstance(spec, tf.TensorSpec) and spec.shape.rank and None not in spec.shape[1:] for spec in specs):
-            return self.dataset.element_spec
+        spec = self.element_spec
+        parts = tf.nest.flatten(spec)
+        if all(isinstance(each, tf.TensorSpec) and each.shape.rank and None not in each.shape[1:] for each in parts):
+            return spec
         first = next(iter(self.dataset))
+        if self.takes_rows:
+            return first.rows
         return tf.nest.map_structure(lambda part: self._strategy.experimental_local_results(part)[0], first)

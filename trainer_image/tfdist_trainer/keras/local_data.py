@@ -6,8 +6,11 @@ of files that may be sharded by file is left to `experimental_distribute_dataset
 each worker.
 """
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from tfdist_trainer.autograph import do_not_convert
@@ -35,19 +38,78 @@ def takes_rows(dataset: Any, worker: Worker, *, ordered: bool) -> bool:
     return policy in _BY_ROW and not (policy in _BY_FILE and reads_files(dataset))
 
 
+class LocalRows(NamedTuple):
+    """What this worker computes of a global batch."""
+
+    rows: Any
+    """A batch that is never empty: a worker without rows gets one, of another worker, which does not count."""
+    examples: Any
+    """Rows that count, int32 []."""
+    size: Any
+    """Rows of the global batch, int32 []."""
+
+
 def rows_of_worker(dataset: tf.data.Dataset, worker: Worker) -> tf.data.Dataset:
-    """Return the rows of each batch of `dataset` that this worker takes; they differ by at most one between workers."""
+    """Return a data set of `LocalRows`, of each batch of `dataset`; they differ by at most one between workers."""
 
     @do_not_convert
-    def rows(*batch: Any) -> Any:
+    def rows(*batch: Any) -> LocalRows:
         size = examples_in(batch)
         start, stop = (size * (worker.index + end) // worker.count for end in (0, 1))
-        local_rows = tf.nest.map_structure(lambda part: _slice(part, start, stop), batch)
+        begin = tf.where(stop > start, start, tf.maximum(0, start - 1))
+        end = tf.maximum(stop, tf.minimum(begin + 1, size))
+        local_rows = tf.nest.map_structure(lambda part: _slice(part, begin, end), batch)
         # A tuple is passed as several arguments, also one of a single element, which must stay one.
-        return local_rows if type(dataset.element_spec) is tuple else local_rows[0]
+        return LocalRows(local_rows if type(dataset.element_spec) is tuple else local_rows[0], stop - start, size)
 
     local = dataset.map(rows)
     return local.prefetch(2) if dataset.options().autotune.enabled is not False else local
+
+
+def predicts_counted_rows(predict: Callable[[list[Any]], Any], worker: Worker) -> Callable[[list[Any]], Any]:
+    """Return Keras' function that predicts some batches by all workers, without the rows that do not count."""
+
+    def predictions(batches: list[Any]) -> Any:
+        if not all(isinstance(each, LocalRows) for each in batches):
+            return predict(batches)
+        outputs = predict([each.rows for each in batches])
+        counts = np.concatenate([_count(int(each.size), worker.count) for each in batches])
+        if counts.all():
+            return outputs
+        return tf.nest.map_structure(
+            lambda each: tf.boolean_mask(each, counts) if each.shape[0] == len(counts) else each, outputs
+        )
+
+    return predictions
+
+
+def _count(size: int, workers: int) -> npt.NDArray[np.bool_]:
+    """Return which of the rows that all `workers` compute of a global batch of `size` rows count, in order of rank."""
+    if size >= workers:
+        return np.ones(size, np.bool_)
+    return np.diff(size * np.arange(workers + 1) // workers) > 0
+
+
+def with_a_row(batch: Any, *, may_be_empty: bool) -> tuple[Any, tf.Tensor]:
+    """Return a local batch without 0 rows, which it `may_be_empty`, and how many of its rows count, int32 [].
+
+    Operations on 0 rows fail or have a wrong shape, such as oneDNN's convolution. TensorFlow gives a worker whose files
+    have ended a batch without rows: it gets one of zeros.
+    """
+    if isinstance(batch, LocalRows):
+        return batch.rows, batch.examples
+    examples = examples_in(batch)
+    if not may_be_empty:
+        return batch, examples
+
+    def filled(part: Any) -> Any:
+        if not isinstance(part, tf.Tensor) or part.shape.rank in {None, 0}:
+            return part
+        one = tf.concat([[1], tf.shape(part)[1:]], axis=0)
+        result = tf.cond(examples > 0, lambda: part, lambda: tf.zeros(one, part.dtype))
+        return tf.ensure_shape(result, [None, *part.shape[1:]])
+
+    return tf.nest.map_structure(filled, batch), examples
 
 
 def may_be_empty(dataset: Any, worker: Worker, smallest: int | None) -> bool:

@@ -38,6 +38,11 @@ TRAIN_FUNCTION: Final = _hook(
 TEST_FUNCTION: Final = _hook(
     f"{_TRAINER}:TensorFlowTrainer.make_test_function", "As `make_train_function`.", ("self", "force")
 )
+PREDICT_FUNCTION: Final = _hook(
+    f"{_TRAINER}:TensorFlowTrainer.make_predict_function",
+    "A worker without rows predicts one that is cut off the predictions of all workers.",
+    ("self", "force"),
+)
 SYMBOLIC_BUILD: Final = _hook(
     f"{_TRAINER}:TensorFlowTrainer._maybe_symbolic_build",
     "It reduces the first batch over replicas outside of a graph, which fails; it needs only shapes.",
@@ -91,6 +96,11 @@ NEXT_SEED: Final = _hook(
     "keras.src.random.seed_generator:SeedGenerator.next",
     "All replicas draw the same random numbers: they drop the same units.",
     ("self", "ordered"),
+)
+SYNCHRONIZED_MOMENTS: Final = _hook(
+    "keras.src.backend.tensorflow.nn:_compute_moments_sync",
+    "A replica without examples computes a row that must not count in synchronized BatchNormalization.",
+    ("x", "axes", "keepdims"),
 )
 ASSIGN: Final = _hook(
     "keras.src.backend.tensorflow.core:Variable._direct_assign",
@@ -151,7 +161,7 @@ HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, REDUCE_LOSS, MASK, SCALE, UNSCALE, APPLY, APPLY_SCALED,
     ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, PREDICT, TRAIN_BATCH_END,
     TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, STRATEGY, TRAIN_STEP,
-    PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
+    PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES, PREDICT_FUNCTION, SYNCHRONIZED_MOMENTS,
 )  # fmt: skip
 
 
