@@ -183,6 +183,34 @@ def fewer_rows_than_workers(*middle: Any) -> dict[str, Any]:
     return result | {"scores": scores, "predictions": predictions}
 
 
+class TwoStreams(OwnStep):
+    """A `train_step` on labelled rows and three times as many rows without labels."""
+
+    def train_step(self, batch: Any) -> dict[str, Any]:
+        (x, y), other = batch
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self(x) - y)) + tf.reduce_mean(tf.square(self(other)))
+        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+        return {"distance": loss}
+
+
+def zipped() -> dict[str, Any]:
+    keras.utils.set_random_seed(1)
+    with STRATEGY.scope():
+        model = TwoStreams()
+        model.compile("sgd")
+    labelled = tf.data.Dataset.from_tensor_slices((X[:48], Y[:48])).batch(16)
+    return fitted(model, tf.data.Dataset.zip(labelled, tf.data.Dataset.from_tensor_slices(-X[:144]).batch(48)))
+
+
+def graphs() -> dict[str, Any]:
+    """A batch is a graph: rows of nodes, and of edges."""
+    model = classifier()
+    edges = tf.data.Dataset.range(5, 8).map(lambda nodes: (tf.ones([nodes, 8]), tf.ones([2 * nodes, 1])))
+    error = error_of(lambda: model.fit(edges, verbose=0))
+    return {"error": error, "steps": int(model.optimizer.iterations.numpy())}
+
+
 class Halves(keras.Model):  # type: ignore[misc]
     """A model of two inputs, which `call` gets as one tuple."""
 
@@ -240,7 +268,7 @@ def files() -> dict[str, Any]:
 def error_of(action: Callable[[], Any]) -> str:
     try:
         action()
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, tf.errors.InvalidArgumentError) as error:
         return str(error)
     return ""
 
@@ -338,6 +366,8 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "fewer_rows_of_synchronized_statistics": lambda: fewer_rows_than_workers(
         lambda: layers.BatchNormalization(synchronized=True)
     ),
+    "zipped": zipped,
+    "graphs": graphs,
     "decision_of_one_worker": decision_of_one_worker,
     "files": files,
     "compiled_outside": compiled_outside,

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from tfdist_trainer import script_end
 from tfdist_trainer.errors import DIFFERENT_COLLECTIVES
+from tfdist_trainer.keras import rows_check
 from tfdist_trainer.strategies.replica_group import HostCollectives
 from tfdist_trainer.upstream.strategy_worker import Worker
 
@@ -35,6 +36,7 @@ def running(name: str, strategy: Any, worker: Worker) -> Iterator[None]:
 
     Raises:
         RuntimeError: another worker is in another call.
+        ValueError: the parts of a batch have different numbers of rows.
     """
     _running.append(name)
     try:
@@ -44,6 +46,8 @@ def running(name: str, strategy: Any, worker: Worker) -> Iterator[None]:
         script_end.leave_at_once()
         if DIFFERENT_COLLECTIVES.search(str(error)):
             raise RuntimeError(_different(f"this one is in {_described(_running)}")) from error
+        if (message := rows_check.described(error)) is not None:
+            raise ValueError(message) from error
         raise
     except Exception:
         script_end.leave_at_once()

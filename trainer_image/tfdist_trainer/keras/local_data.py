@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from tfdist_trainer.autograph import do_not_convert
 from tfdist_trainer.keras.replica_step import examples_in
-from tfdist_trainer.upstream.dataset_graph import reads_files
+from tfdist_trainer.keras.rows_check import RowsCheck, has_rows
+from tfdist_trainer.upstream.dataset_graph import reads_files, zipped_batches
 from tfdist_trainer.upstream.strategy_worker import Worker
 
 _BY_FILE: Final = (tf.data.experimental.AutoShardPolicy.AUTO, tf.data.experimental.AutoShardPolicy.FILE)
@@ -50,15 +51,19 @@ class LocalRows(NamedTuple):
 
 
 def rows_of_worker(dataset: tf.data.Dataset, worker: Worker) -> tf.data.Dataset:
-    """Return a data set of `LocalRows`, of each batch of `dataset`; they differ by at most one between workers."""
+    """Return a data set of `LocalRows`, of each batch of `dataset`; they differ by at most one between workers.
+
+    Raises:
+        ValueError: zipped batches have different sizes, and the first one fewer rows than there are workers.
+    """
+    check = RowsCheck(dataset.element_spec, zipped_batches(dataset), worker.count)
 
     @do_not_convert
     def rows(*batch: Any) -> LocalRows:
         size = examples_in(batch)
-        start, stop = (size * (worker.index + end) // worker.count for end in (0, 1))
-        begin = tf.where(stop > start, start, tf.maximum(0, start - 1))
-        end = tf.maximum(stop, tf.minimum(begin + 1, size))
-        local_rows = tf.nest.map_structure(lambda part: _slice(part, begin, end), batch)
+        check(batch)
+        local_rows = tf.nest.map_structure(lambda part: _rows_of(part, worker), batch)
+        start, stop = _range(size, worker)
         # A tuple is passed as several arguments, also one of a single element, which must stay one.
         return LocalRows(local_rows if type(dataset.element_spec) is tuple else local_rows[0], stop - start, size)
 
@@ -103,7 +108,7 @@ def with_a_row(batch: Any, *, may_be_empty: bool) -> tuple[Any, tf.Tensor]:
         return batch, examples
 
     def filled(part: Any) -> Any:
-        if not isinstance(part, tf.Tensor) or part.shape.rank in {None, 0}:
+        if not isinstance(part, tf.Tensor) or part.shape.rank in {None, 0} or part.shape[0]:
             return part
         one = tf.concat([[1], tf.shape(part)[1:]], axis=0)
         result = tf.cond(examples > 0, lambda: part, lambda: tf.zeros(one, part.dtype))
@@ -126,9 +131,22 @@ def _has_rows(spec: Any) -> bool:
     return getattr(spec, "shape", None) is not None and spec.shape.rank not in {None, 0}
 
 
-def _slice(part: Any, start: tf.Tensor, stop: tf.Tensor) -> Any:
-    if isinstance(part, tf.experimental.Optional) or getattr(part, "shape", None) == ():
+def _range(size: tf.Tensor, worker: Worker) -> tuple[tf.Tensor, tf.Tensor]:
+    start, stop = (size * (worker.index + end) // worker.count for end in (0, 1))
+    return start, stop
+
+
+def _rows_of(part: Any, worker: Worker) -> Any:
+    """Return the rows of `part` that this worker computes, at least one."""
+    if not has_rows(part):
         return part
+    size = examples_in(part)
+    start, stop = _range(size, worker)
+    begin = tf.where(stop > start, start, tf.maximum(0, start - 1))
+    return _slice(part, begin, tf.maximum(stop, tf.minimum(begin + 1, size)))
+
+
+def _slice(part: Any, start: tf.Tensor, stop: tf.Tensor) -> Any:
     if isinstance(part, tf.SparseTensor):
         begin = tf.concat([[tf.cast(start, tf.int64)], tf.zeros_like(part.dense_shape[1:])], axis=0)
         size = tf.concat([[tf.cast(stop - start, tf.int64)], part.dense_shape[1:]], axis=0)
