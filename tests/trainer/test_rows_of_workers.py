@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfdist_trainer.keras import rows_check
 from tfdist_trainer.keras.local_data import LocalRows, predicts_counted_rows, rows_of_worker
+from tfdist_trainer.keras.same_data import FirstBatch
 from tfdist_trainer.upstream.strategy_worker import Worker
 
 pytestmark = pytest.mark.trainer
@@ -21,7 +22,9 @@ def numbers(rows: int, batch: int) -> Any:
 
 
 def of_each_worker(dataset: Any, workers: int) -> list[list[LocalRows]]:
-    return [[*rows_of_worker(dataset, Worker(index, workers, 1))] for index in range(workers)]
+    return [
+        [*rows_of_worker(dataset, Worker(index, workers, 1), FirstBatch(of_arrays=False))] for index in range(workers)
+    ]
 
 
 def joined(batches: list[LocalRows], part: int) -> list[float]:

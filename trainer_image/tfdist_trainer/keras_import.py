@@ -11,6 +11,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import random
 import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
@@ -35,7 +36,7 @@ def start() -> None:
 def install() -> None:
     """Make the first import of `keras` in a script prepare `fit`."""
     if not any(isinstance(finder, _KerasFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _KerasFinder())
+        sys.meta_path.insert(0, _KerasFinder(random.getstate()))
 
 
 def runs_script(environ: Mapping[str, str]) -> bool:
@@ -80,6 +81,10 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
 
     _searching = False
 
+    def __init__(self, random_state: Any) -> None:
+        """Take `random.getstate()` at the start of the process, which shows later whether the script has set a seed."""
+        self._random_state = random_state
+
     def find_spec(
         self,
         fullname: str,
@@ -101,19 +106,29 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
             def exec_module(module: ModuleType) -> None:
                 run(module)
                 sys.meta_path.remove(self)
-                prepare()
+                prepare(self._random_state)
 
             loader.exec_module = exec_module
         return spec
 
 
-def prepare() -> None:
-    """Make `fit` report, save checkpoints and run on several workers, as far as the environment requests it."""
+def prepare(random_state: Any = None) -> None:
+    """Make `fit` report, save checkpoints and run on several workers, as far as the environment requests it.
+
+    `random_state` is `random.getstate()` at the start of the process; without it the module `random` gets no seed.
+    """
     import keras  # noqa: PLC0415  imported already
 
     if keras.config.backend() != "tensorflow":
         return
-    from tfdist_trainer.keras import enable, reporting, script_training, trained_alone, untested  # noqa: PLC0415
+    from tfdist_trainer.keras import (  # noqa: PLC0415
+        enable,
+        reporting,
+        script_training,
+        seeds,
+        trained_alone,
+        untested,
+    )
     from tfdist_trainer.upstream import keras_fit  # noqa: PLC0415
 
     may_train_alone = os.environ.get(FIT_ENV, "").lower() == ALONE
@@ -122,6 +137,8 @@ def prepare() -> None:
         return
     if has_several_workers(os.environ):
         enable()
+        if random_state is not None:
+            seeds.set_python_seed(os.environ, random_state)
     script_training.install()  # inside of the reports: a checkpoint is saved after the evaluation is reported
     reporting.install()
     if not may_train_alone:  # outside of all: it may end the process before it claims anything

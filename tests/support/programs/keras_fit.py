@@ -315,6 +315,26 @@ def own_lengths() -> dict[str, str]:
     return errors | {"steps": str(int(model.optimizer.iterations.numpy()))}
 
 
+def own_data() -> dict[str, str]:
+    """What happens if each worker has equally many rows of other data, or the same data in its own order."""
+    own = np.random.RandomState(INDEX).permutation(len(X))
+    model = classifier()
+    errors = {
+        "arrays": error_of(lambda: model.fit(X[own], Y[own], verbose=0)),
+        "validation": error_of(lambda: model.fit(X, Y, validation_data=(X[own], Y[own]), verbose=0)),
+        "data set": error_of(lambda: model.fit(data(X[own], Y[own]), verbose=0)),
+        "augmented": error_of(lambda: model.fit(data(X[own], Y), verbose=0)),
+    }
+    whole = tf.data.Options()
+    whole.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    distributed = STRATEGY.distribute_datasets_from_function(
+        lambda context: data(X[own], Y[own]).shard(context.num_input_pipelines, context.input_pipeline_id)
+    )
+    errors["distributed"] = error_of(lambda: model.fit(distributed, verbose=0))
+    errors["OFF"] = error_of(lambda: model.fit(data(X[own], Y[own]).with_options(whole), verbose=0))
+    return errors
+
+
 def other_calls() -> dict[str, str]:
     """The errors if only the chief calls `predict` or `evaluate`."""
     model = classifier()
@@ -372,6 +392,7 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "files": files,
     "compiled_outside": compiled_outside,
     "own_lengths": own_lengths,
+    "own_data": own_data,
     "other_calls": other_calls,
 }
 

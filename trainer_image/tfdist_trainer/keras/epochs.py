@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfdist_trainer.keras.calls import comparison
 from tfdist_trainer.keras.local_data import may_be_empty, rows_of_worker, takes_rows
+from tfdist_trainer.keras.same_data import FirstBatch
 from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
 from tfdist_trainer.upstream.strategy_worker import Worker
 
@@ -75,14 +76,16 @@ class Batches:
             steps: steps per execution.
             ordered: whether the order of the rows matters, as in `predict`.
             first: the first global batch, if it is known. A generator would not yield again what is read as an example.
-            smallest: rows of the smallest global batch, if they are known.
+            smallest: rows of the smallest global batch, which are known of arrays only.
         """
         self.steps_per_execution = StepsPerExecution(steps)
         self.may_be_empty = may_be_empty(dataset, worker, smallest)
         self.takes_rows = takes_rows(dataset, worker, ordered=ordered)
         """Whether `dataset` has this worker's rows of each global batch."""
+        self._unchecked: FirstBatch | None = None
         if self.takes_rows:
-            dataset = rows_of_worker(dataset, worker)
+            self._unchecked = FirstBatch(of_arrays=smallest is not None)
+            dataset = rows_of_worker(dataset, worker, self._unchecked)
         elif isinstance(dataset, tf.data.Dataset):
             dataset = strategy.experimental_distribute_dataset(dataset)
         self.dataset = dataset
@@ -110,6 +113,9 @@ class Batches:
                 size = min(size, steps - begin)
             block = Block(self, iterator, size)
             yield begin, begin + size - 1, block
+            if self._unchecked is not None:
+                comparison(self._strategy, self._worker).check_data(self._unchecked)
+                self._unchecked = None
             if block.finished < block.steps:
                 return
             begin += size

@@ -16,6 +16,7 @@ import tensorflow as tf
 from tfdist_trainer.autograph import do_not_convert
 from tfdist_trainer.keras.replica_step import examples_in
 from tfdist_trainer.keras.rows_check import RowsCheck, has_rows
+from tfdist_trainer.keras.same_data import FirstBatch
 from tfdist_trainer.upstream.dataset_graph import reads_files, zipped_batches
 from tfdist_trainer.upstream.strategy_worker import Worker
 
@@ -50,8 +51,10 @@ class LocalRows(NamedTuple):
     """Rows of the global batch, int32 []."""
 
 
-def rows_of_worker(dataset: tf.data.Dataset, worker: Worker) -> tf.data.Dataset:
+def rows_of_worker(dataset: tf.data.Dataset, worker: Worker, first: FirstBatch) -> tf.data.Dataset:
     """Return a data set of `LocalRows`, of each batch of `dataset`; they differ by at most one between workers.
+
+    The `first` global batch is observed while it is read.
 
     Raises:
         ValueError: zipped batches have different sizes, and the first one fewer rows than there are workers.
@@ -59,15 +62,14 @@ def rows_of_worker(dataset: tf.data.Dataset, worker: Worker) -> tf.data.Dataset:
     check = RowsCheck(dataset.element_spec, zipped_batches(dataset), worker.count)
 
     @do_not_convert
-    def rows(*batch: Any) -> LocalRows:
-        size = examples_in(batch)
+    def rows(number: tf.Tensor, batch: Any) -> LocalRows:
         check(batch)
-        local_rows = tf.nest.map_structure(lambda part: _rows_of(part, worker), batch)
+        first.observe(number, batch)
+        size = examples_in(batch)
         start, stop = _range(size, worker)
-        # A tuple is passed as several arguments, also one of a single element, which must stay one.
-        return LocalRows(local_rows if type(dataset.element_spec) is tuple else local_rows[0], stop - start, size)
+        return LocalRows(tf.nest.map_structure(lambda part: _rows_of(part, worker), batch), stop - start, size)
 
-    local = dataset.map(rows)
+    local = dataset.enumerate().map(rows)
     return local.prefetch(2) if dataset.options().autotune.enabled is not False else local
 
 
