@@ -164,6 +164,7 @@ def test_other_data_on_each_worker_is_an_error_of_arrays_and_in_the_log_of_a_dat
         assert errors.pop("validation").startswith("worker 0 and worker 1 have different data in the validation of fit")
         assert set(errors.values()) == {""}
         assert text.count('data-differs workers="0 and 1" of=fit') == 1, "neither augmented nor distributed data"
+        assert text.count("rows-unused reason=") == 1, "that with AutoShardPolicy.OFF"
 
 
 def test_a_batch_that_is_a_graph_is_an_error_before_the_first_step(results: tuple[Results, Results, Results]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfdist_trainer import log
 from tfdist_trainer.autograph import do_not_convert
 from tfdist_trainer.keras.replica_step import examples_in
 from tfdist_trainer.keras.rows_check import RowsCheck, has_rows
@@ -38,6 +39,20 @@ def takes_rows(dataset: Any, worker: Worker, *, ordered: bool) -> bool:
     if ordered:
         return policy in _BY_ROW or policy in _BY_FILE
     return policy in _BY_ROW and not (policy in _BY_FILE and reads_files(dataset))
+
+
+def warn_of_unused_rows(dataset: tf.data.Dataset) -> None:
+    """Log that workers use a part only of a `dataset` with `AutoShardPolicy.OFF`, as a script that shards it may set.
+
+    TensorFlow makes several batches of each one, as if it were a global batch, and an epoch has no more steps for them.
+    """
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    if policy == tf.data.experimental.AutoShardPolicy.OFF and dataset.cardinality() >= 0:
+        log.event(
+            "rows-unused",
+            reason="TensorFlow splits batches with AutoShardPolicy.OFF for all workers, and an epoch ends before all are used",
+            remedy="strategy.distribute_datasets_from_function, with the shard and the batch size of each worker",
+        )
 
 
 class LocalRows(NamedTuple):

@@ -88,8 +88,8 @@ def set_python_seed(environ: Mapping[str, str], initial: Any) -> None:
     drawn = random.Random()  # noqa: S311
     drawn.setstate(initial)
     drawn.random()
-    words = {state[1][:-1] for state in (initial, drawn.getstate())}
-    if random.getstate()[1][:-1] in words and multiprocessing.parent_process() is None:
+    unseeded = {state[1][:-1] for state in (initial, drawn.getstate())}
+    if random.getstate()[1][:-1] in unseeded and multiprocessing.parent_process() is None:
         random.seed(_common_seed(environ))
 
 
