@@ -50,7 +50,7 @@ def warn_of_unused_rows(dataset: tf.data.Dataset) -> None:
     if policy == tf.data.experimental.AutoShardPolicy.OFF and dataset.cardinality() >= 0:
         log.event(
             "rows-unused",
-            reason="TensorFlow splits batches with AutoShardPolicy.OFF for all workers, and an epoch ends before all are used",
+            reason="with AutoShardPolicy.OFF an epoch ends before all parts of the batches that TensorFlow splits",
             remedy="strategy.distribute_datasets_from_function, with the shard and the batch size of each worker",
         )
 
