@@ -68,7 +68,7 @@ def test_a_search_for_keras_leaves_fit_to_the_import(monkeypatch: pytest.MonkeyP
     for name, value in environ().items():
         monkeypatch.setenv(name, value)
     prepared: list[str] = []
-    monkeypatch.setattr(keras_import, "prepare", lambda: prepared.append("once"))
+    monkeypatch.setattr(keras_import, "prepare", lambda _: prepared.append("once"))
     keras_import.install()
     keras_import.install()
     # when TensorFlow searches for Keras as it is imported

@@ -26,6 +26,7 @@ START: Final = (
 """What `tfdist_trainer_keras.pth` does in a replica before a script runs."""
 EQUAL: Final = (
     *("data_set", "class_weight", "accumulation", "own_train_step", "decision_of_one_worker"),
+    *("fewer_rows_than_workers", "fewer_rows_of_synchronized_statistics", "zipped"),
     *(
         pytest.param(way, marks=pytest.mark.long)
         for way in (
@@ -38,6 +39,7 @@ EQUAL: Final = (
 OTHERS: Final = (
     *("generator", "predict", "sharded_by_file", "batch_normalization", "decision_of_one_worker", "files"),
     *("compiled_outside", "built_outside", "idioms", "written_by_subclasses", "own_lengths", "other_calls"),
+    *("graphs", "own_data"),
 )
 """What further tests ask for."""
 ENVIRON: Final = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -193,6 +195,24 @@ def test_data_of_another_length_on_each_worker_is_an_error_before_the_first_step
     assert "in fit: worker 0 has 6, worker 1 has 3. Give all workers the same arrays" in first["arrays"]
     assert "in the validation of fit: worker 0 has 6, worker 1 has 3." in first["validation arrays"]
     assert "in predict: worker 0 has 6, worker 1 has 3." in first["predict"]
+
+
+def test_other_data_on_each_worker_is_an_error_of_arrays_and_in_the_log_of_a_data_set(
+    outputs: list[tuple[Results, str, int]],
+) -> None:
+    for result, text, _ in outputs[:2]:
+        errors = result["own_data"]
+        assert errors.pop("arrays").startswith("worker 0 and worker 1 have different data in fit: each worker takes")
+        assert errors.pop("validation").startswith("worker 0 and worker 1 have different data in the validation of fit")
+        assert set(errors.values()) == {""}
+        assert text.count('data-differs workers="0 and 1" of=fit') == 1, "neither augmented nor distributed data"
+        assert text.count("rows-unused reason=") == 1, "that with AutoShardPolicy.OFF"
+
+
+def test_a_batch_that_is_a_graph_is_an_error_before_the_first_step(results: tuple[Results, Results, Results]) -> None:
+    for result in results[:2]:
+        assert "its own: x has 5, y has 10." in result["graphs"]["error"]
+        assert result["graphs"]["steps"] == 0
 
 
 def test_a_call_of_the_chief_alone_is_an_error_that_names_the_call_of_each_worker(

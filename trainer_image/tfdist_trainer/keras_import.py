@@ -6,13 +6,14 @@ The file `tfdist_trainer_keras.pth` makes every Python interpreter with `TFDIST_
 what it imports at first must be light.
 """
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 
@@ -36,7 +37,9 @@ def start() -> None:
 def install() -> None:
     """Make the first import of `keras` in a script prepare `fit`, and that of `tensorflow` its first operation."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+        import random  # noqa: PLC0415  takes milliseconds of each Python process
+
+        sys.meta_path.insert(0, _Finder(random.getstate()))
 
 
 def runs_script(environ: Mapping[str, str]) -> bool:
@@ -79,8 +82,12 @@ class _Finder(importlib.abc.MetaPathFinder):
     It stays until then: the import of TensorFlow searches for `keras` without importing it.
     """
 
-    def __init__(self) -> None:
-        actions = {"keras": prepare, "tensorflow": prepare_first_operation}
+    def __init__(self, random_state: Any) -> None:
+        """Take `random.getstate()` at the start of the process, which shows later whether the script has set a seed."""
+        actions: dict[str, Callable[[], None]] = {
+            "keras": functools.partial(prepare, random_state),
+            "tensorflow": prepare_first_operation,
+        }
         self._waiting = {name: action for name, action in actions.items() if name not in sys.modules}
         self._searching = False
 
@@ -133,13 +140,23 @@ def _connect() -> None:
         strategy_worker.connect()
 
 
-def prepare() -> None:
-    """Make `fit` report, save checkpoints and run on several workers, as far as the environment requests it."""
+def prepare(random_state: Any = None) -> None:
+    """Make `fit` report, save checkpoints and run on several workers, as far as the environment requests it.
+
+    `random_state` is `random.getstate()` at the start of the process; without it the module `random` gets no seed.
+    """
     import keras  # noqa: PLC0415  imported already
 
     if keras.config.backend() != "tensorflow":
         return
-    from tfdist_trainer.keras import enable, reporting, script_training, trained_alone, untested  # noqa: PLC0415
+    from tfdist_trainer.keras import (  # noqa: PLC0415
+        enable,
+        reporting,
+        script_training,
+        seeds,
+        trained_alone,
+        untested,
+    )
     from tfdist_trainer.upstream import keras_fit  # noqa: PLC0415
 
     may_train_alone = os.environ.get(FIT_ENV, "").lower() == ALONE
@@ -148,6 +165,8 @@ def prepare() -> None:
         return
     if has_several_workers(os.environ):
         enable()
+        if random_state is not None:
+            seeds.set_python_seed(os.environ, random_state)
     script_training.install()  # inside of the reports: a checkpoint is saved after the evaluation is reported
     reporting.install()
     if not may_train_alone:  # outside of all: it may end the process before it claims anything

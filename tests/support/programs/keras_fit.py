@@ -154,6 +154,63 @@ def embedding() -> dict[str, Any]:
     return fitted(model, data((np.abs(X * 7) % 20).astype("int32"), Y))
 
 
+def images(*middle: Any) -> Any:
+    """Operations that fail with 0 rows: a convolution, a sum with one pixel, and an LSTM."""
+    keras.utils.set_random_seed(1)
+    with STRATEGY.scope():
+        pixels = keras.Input([6, 6, 2])
+        hidden = layers.Conv2D(3, 3, activation="relu")(pixels)
+        for each in middle:
+            hidden = each()(hidden)
+        pooled = layers.GlobalAveragePooling2D(keepdims=True)(hidden)
+        added = layers.Add()([pooled, layers.Conv2D(3, 1)(pooled)])
+        outputs = layers.Dense(1)(layers.LSTM(3)(layers.Reshape([1, 3])(added)))
+        model = keras.Model(pixels, outputs)
+        model.compile(keras.optimizers.SGD(0.5), "mse", metrics=["mae"])
+    return model
+
+
+def fewer_rows_than_workers(*middle: Any) -> dict[str, Any]:
+    """The last batch of each call has one row."""
+    x = np.random.RandomState(5).randn(17, 6, 6, 2).astype("float32")
+    y = x.sum((1, 2, 3))[:, None]
+    model = images(*middle)
+    result = fitted(model, x, y, batch_size=8, validation_data=(x[:9], y[:9]), validation_batch_size=4)
+    scores = [model.evaluate(x[:rows], y[:rows], batch_size=4, verbose=0) for rows in (1, 9)]
+    predictions = [model.predict(x[:rows], batch_size=4, verbose=0).tolist() for rows in (1, 2, 9)]
+    data_set = tf.data.Dataset.from_tensor_slices(x[:5]).batch(2)
+    predictions.append(model.predict(data_set, verbose=0).tolist())
+    return result | {"scores": scores, "predictions": predictions}
+
+
+class TwoStreams(OwnStep):
+    """A `train_step` on labelled rows and three times as many rows without labels."""
+
+    def train_step(self, batch: Any) -> dict[str, Any]:
+        (x, y), other = batch
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self(x) - y)) + tf.reduce_mean(tf.square(self(other)))
+        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+        return {"distance": loss}
+
+
+def zipped() -> dict[str, Any]:
+    keras.utils.set_random_seed(1)
+    with STRATEGY.scope():
+        model = TwoStreams()
+        model.compile("sgd")
+    labelled = tf.data.Dataset.from_tensor_slices((X[:48], Y[:48])).batch(16)
+    return fitted(model, tf.data.Dataset.zip(labelled, tf.data.Dataset.from_tensor_slices(-X[:144]).batch(48)))
+
+
+def graphs() -> dict[str, Any]:
+    """A batch is a graph: rows of nodes, and of edges."""
+    model = classifier()
+    edges = tf.data.Dataset.range(5, 8).map(lambda nodes: (tf.ones([nodes, 8]), tf.ones([2 * nodes, 1])))
+    error = error_of(lambda: model.fit(edges, verbose=0))
+    return {"error": error, "steps": int(model.optimizer.iterations.numpy())}
+
+
 class Halves(keras.Model):  # type: ignore[misc]
     """A model of two inputs, which `call` gets as one tuple."""
 
@@ -211,7 +268,7 @@ def files() -> dict[str, Any]:
 def error_of(action: Callable[[], Any]) -> str:
     try:
         action()
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, tf.errors.InvalidArgumentError) as error:
         return str(error)
     return ""
 
@@ -256,6 +313,26 @@ def own_lengths() -> dict[str, str]:
     }
     errors = {name: error_of(action) for name, action in actions.items()}
     return errors | {"steps": str(int(model.optimizer.iterations.numpy()))}
+
+
+def own_data() -> dict[str, str]:
+    """What happens if each worker has equally many rows of other data, or the same data in its own order."""
+    own = np.random.RandomState(INDEX).permutation(len(X))
+    model = classifier()
+    errors = {
+        "arrays": error_of(lambda: model.fit(X[own], Y[own], verbose=0)),
+        "validation": error_of(lambda: model.fit(X, Y, validation_data=(X[own], Y[own]), verbose=0)),
+        "data set": error_of(lambda: model.fit(data(X[own], Y[own]), verbose=0)),
+        "augmented": error_of(lambda: model.fit(data(X[own], Y), verbose=0)),
+    }
+    whole = tf.data.Options()
+    whole.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    distributed = STRATEGY.distribute_datasets_from_function(
+        lambda context: data(X[own], Y[own]).shard(context.num_input_pipelines, context.input_pipeline_id)
+    )
+    errors["distributed"] = error_of(lambda: model.fit(distributed, verbose=0))
+    errors["OFF"] = error_of(lambda: model.fit(data(X[own], Y[own]).with_options(whole), verbose=0))
+    return errors
 
 
 def other_calls() -> dict[str, str]:
@@ -411,13 +488,19 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "steps_per_execution": whole_executions,
     "jit_compile": lambda: fitted(classifier(jit_compile=True)),
     "embedding": embedding,
-    "run_eagerly": lambda: fitted(classifier(run_eagerly=True), data(X[:128], Y[:128]), epochs=1),
+    "run_eagerly": lambda: fitted(classifier(run_eagerly=True), data(X[:129], Y[:129]), epochs=1),
     "own_train_step": own_step,
     "each_batch": each_batch,
     "unknown_length": last_batches,
     "predict": prediction,
     "sharded_by_file": sharded_by_file,
     "batch_normalization": lambda: fitted(classifier(layers.BatchNormalization)),
+    "fewer_rows_than_workers": fewer_rows_than_workers,
+    "fewer_rows_of_synchronized_statistics": lambda: fewer_rows_than_workers(
+        lambda: layers.BatchNormalization(synchronized=True)
+    ),
+    "zipped": zipped,
+    "graphs": graphs,
     "decision_of_one_worker": decision_of_one_worker,
     "files": files,
     "compiled_outside": compiled_outside,
@@ -425,6 +508,7 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "idioms": idioms,
     "written_by_subclasses": written_by_subclasses,
     "own_lengths": own_lengths,
+    "own_data": own_data,
     "other_calls": other_calls,
 }
 

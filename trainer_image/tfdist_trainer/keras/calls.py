@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdist_trainer import script_end
+from tfdist_trainer import log, script_end
 from tfdist_trainer.errors import DIFFERENT_COLLECTIVES
+from tfdist_trainer.keras import rows_check
+from tfdist_trainer.keras.same_data import FirstBatch, differing
 from tfdist_trainer.strategies.replica_group import HostCollectives
 from tfdist_trainer.upstream.strategy_worker import Worker
 
@@ -26,6 +28,13 @@ _VALUES: Final = 3
 _MOST_NAMED: Final = 5
 """Workers that an error names."""
 
+_SAME_DATA: Final = (
+    "each worker takes its rows of the same batches, so of different ones some rows are used twice and others never. "
+    "Give all workers the same data in the same order, and seed what shuffles or splits it, such as "
+    "numpy.random.default_rng(SEED) or random_state=SEED; or distribute data of each worker by "
+    "strategy.distribute_datasets_from_function"
+)
+
 _running: list[str] = []
 
 
@@ -35,6 +44,7 @@ def running(name: str, strategy: Any, worker: Worker) -> Iterator[None]:
 
     Raises:
         RuntimeError: another worker is in another call.
+        ValueError: the parts of a batch have different numbers of rows.
     """
     _running.append(name)
     try:
@@ -44,6 +54,8 @@ def running(name: str, strategy: Any, worker: Worker) -> Iterator[None]:
         script_end.leave_at_once()
         if DIFFERENT_COLLECTIVES.search(str(error)):
             raise RuntimeError(_different(f"this one is in {_described(_running)}")) from error
+        if (message := rows_check.described(error)) is not None:
+            raise ValueError(message) from error
         raise
     except Exception:
         script_end.leave_at_once()
@@ -88,6 +100,25 @@ class Comparison:
             RuntimeError: another worker is in another call of Keras.
         """
         check_equal(self.gather(-1 if batches is None else batches)[:, 0], _described(_running[-2:]))
+
+    def check_data(self, first: FirstBatch) -> None:
+        """Check in `fit` and its validation that all workers have the same `first` batch; a collective.
+
+        If it is not of arrays, random numbers of the script may be in it: a difference is in the log.
+
+        Raises:
+            ValueError: they have not.
+            RuntimeError: another worker is in another call of Keras.
+        """
+        if _running[-1:] not in (["fit"], ["validation"]):
+            return
+        worker = differing(self.gather(*first.fingerprint))
+        if worker is None:
+            return
+        of = _described(_running[-2:])
+        if first.of_arrays:
+            raise ValueError(f"worker 0 and worker {worker} have different data in {of}: {_SAME_DATA}")
+        log.event("data-differs", workers=f"0 and {worker}", of=of, unless="it is random", remedy=_SAME_DATA)
 
 
 def check_equal(batches: npt.NDArray[np.float64], of: str) -> None:

@@ -23,6 +23,7 @@ from tfdist_trainer.keras.decisions import TEST_BATCH, TRAIN_BATCH, FollowChief,
 from tfdist_trainer.keras.epochs import Batches
 from tfdist_trainer.keras.files import by_chief, when_written
 from tfdist_trainer.keras.fit_times import FitTimes
+from tfdist_trainer.keras.local_data import predicts_counted_rows
 from tfdist_trainer.keras.replica_step import current
 from tfdist_trainer.keras.reporting import validation_batches
 from tfdist_trainer.keras.step_function import StepFunction
@@ -56,6 +57,8 @@ def install() -> None:
     keras_fit.wrap(keras_fit.SYMBOLIC_BUILD, _build)
     keras_fit.wrap(keras_fit.TRAIN_FUNCTION, functools.partial(_step_function, "train"))
     keras_fit.wrap(keras_fit.TEST_FUNCTION, functools.partial(_step_function, "test"))
+    keras_fit.wrap(keras_fit.PREDICT_FUNCTION, _predict_function)
+    keras_fit.wrap(keras_fit.SYNCHRONIZED_MOMENTS, losses.synchronized_moments)
     keras_fit.wrap(keras_fit.FIT, _fit)
     keras_fit.wrap(keras_fit.EVALUATE, _evaluate)
     keras_fit.wrap(keras_fit.PREDICT, _predict)
@@ -160,6 +163,18 @@ def _step_function(kind: str, original: Callable[..., Any]) -> Callable[..., Any
                 self.train_function = StepFunction(self, train_step(self), worker, FitTimes(worker))
             else:
                 self.test_function = StepFunction(self, self.test_step, worker)
+        return None
+
+    return make
+
+
+def _predict_function(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make(self: Any, force: bool = False) -> Any:
+        worker = worker_of(self.distribute_strategy)
+        if worker is None or (self.predict_function is not None and not force):
+            return original(self, force)
+        original(self, force)
+        self.predict_function = predicts_counted_rows(self.predict_function, worker)
         return None
 
     return make

@@ -7,7 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfdist_trainer.keras.calls import comparison
-from tfdist_trainer.keras.local_data import may_be_empty, rows_of_worker, takes_rows
+from tfdist_trainer.keras.local_data import may_be_empty, rows_of_worker, takes_rows, warn_of_unused_rows
+from tfdist_trainer.keras.same_data import FirstBatch
 from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
 from tfdist_trainer.upstream.strategy_worker import Worker
 
@@ -75,15 +76,18 @@ class Batches:
             steps: steps per execution.
             ordered: whether the order of the rows matters, as in `predict`.
             first: the first global batch, if it is known. A generator would not yield again what is read as an example.
-            smallest: rows of the smallest global batch, if they are known.
+            smallest: rows of the smallest global batch, which are known of arrays only.
         """
         self.steps_per_execution = StepsPerExecution(steps)
         self.may_be_empty = may_be_empty(dataset, worker, smallest)
         self.takes_rows = takes_rows(dataset, worker, ordered=ordered)
         """Whether `dataset` has this worker's rows of each global batch."""
+        self._unchecked: FirstBatch | None = None
         if self.takes_rows:
-            dataset = rows_of_worker(dataset, worker)
+            self._unchecked = FirstBatch(of_arrays=smallest is not None)
+            dataset = rows_of_worker(dataset, worker, self._unchecked)
         elif isinstance(dataset, tf.data.Dataset):
+            warn_of_unused_rows(dataset)
             dataset = strategy.experimental_distribute_dataset(dataset)
         self.dataset = dataset
         self._strategy = strategy
@@ -110,16 +114,27 @@ class Batches:
                 size = min(size, steps - begin)
             block = Block(self, iterator, size)
             yield begin, begin + size - 1, block
+            if self._unchecked is not None:
+                comparison(self._strategy, self._worker).check_data(self._unchecked)
+                self._unchecked = None
             if block.finished < block.steps:
                 return
             begin += size
+
+    @property
+    def element_spec(self) -> Any:
+        """Shapes and types of a batch of this worker."""
+        return self.dataset.element_spec.rows if self.takes_rows else self.dataset.element_spec
 
     def example(self) -> Any:
         """Return a batch, or what has the shapes and types of one without reading data."""
         if self._first is not None:
             return self._first
-        specs = tf.nest.flatten(self.dataset.element_spec)
-        if all(isinstance(spec, tf.TensorSpec) and spec.shape.rank and None not in spec.shape[1:] for spec in specs):
-            return self.dataset.element_spec
+        spec = self.element_spec
+        parts = tf.nest.flatten(spec)
+        if all(isinstance(each, tf.TensorSpec) and each.shape.rank and None not in each.shape[1:] for each in parts):
+            return spec
         first = next(iter(self.dataset))
+        if self.takes_rows:
+            return first.rows
         return tf.nest.map_structure(lambda part: self._strategy.experimental_local_results(part)[0], first)

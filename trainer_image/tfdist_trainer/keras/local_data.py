@@ -6,13 +6,19 @@ of files that may be sharded by file is left to `experimental_distribute_dataset
 each worker.
 """
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
+from tfdist_trainer import log
 from tfdist_trainer.autograph import do_not_convert
 from tfdist_trainer.keras.replica_step import examples_in
-from tfdist_trainer.upstream.dataset_graph import reads_files
+from tfdist_trainer.keras.rows_check import RowsCheck, has_rows
+from tfdist_trainer.keras.same_data import FirstBatch
+from tfdist_trainer.upstream.dataset_graph import reads_files, zipped_batches
 from tfdist_trainer.upstream.strategy_worker import Worker
 
 _BY_FILE: Final = (tf.data.experimental.AutoShardPolicy.AUTO, tf.data.experimental.AutoShardPolicy.FILE)
@@ -35,19 +41,97 @@ def takes_rows(dataset: Any, worker: Worker, *, ordered: bool) -> bool:
     return policy in _BY_ROW and not (policy in _BY_FILE and reads_files(dataset))
 
 
-def rows_of_worker(dataset: tf.data.Dataset, worker: Worker) -> tf.data.Dataset:
-    """Return the rows of each batch of `dataset` that this worker takes; they differ by at most one between workers."""
+def warn_of_unused_rows(dataset: tf.data.Dataset) -> None:
+    """Log that workers use a part only of a `dataset` with `AutoShardPolicy.OFF`, as a script that shards it may set.
+
+    TensorFlow makes several batches of each one, as if it were a global batch, and an epoch has no more steps for them.
+    """
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    if policy == tf.data.experimental.AutoShardPolicy.OFF and dataset.cardinality() >= 0:
+        log.event(
+            "rows-unused",
+            reason="with AutoShardPolicy.OFF an epoch ends before all parts of the batches that TensorFlow splits",
+            remedy="strategy.distribute_datasets_from_function, with the shard and the batch size of each worker",
+        )
+
+
+class LocalRows(NamedTuple):
+    """What this worker computes of a global batch."""
+
+    rows: Any
+    """A batch that is never empty: a worker without rows gets one, of another worker, which does not count."""
+    examples: Any
+    """Rows that count, int32 []."""
+    size: Any
+    """Rows of the global batch, int32 []."""
+
+
+def rows_of_worker(dataset: tf.data.Dataset, worker: Worker, first: FirstBatch) -> tf.data.Dataset:
+    """Return a data set of `LocalRows`, of each batch of `dataset`; they differ by at most one between workers.
+
+    The `first` global batch is observed while it is read.
+
+    Raises:
+        ValueError: zipped batches have different sizes, and the first one fewer rows than there are workers.
+    """
+    check = RowsCheck(dataset.element_spec, zipped_batches(dataset), worker.count)
 
     @do_not_convert
-    def rows(*batch: Any) -> Any:
+    def rows(number: tf.Tensor, batch: Any) -> LocalRows:
+        check(batch)
+        first.observe(number, batch)
         size = examples_in(batch)
-        start, stop = (size * (worker.index + end) // worker.count for end in (0, 1))
-        local_rows = tf.nest.map_structure(lambda part: _slice(part, start, stop), batch)
-        # A tuple is passed as several arguments, also one of a single element, which must stay one.
-        return local_rows if type(dataset.element_spec) is tuple else local_rows[0]
+        start, stop = _range(size, worker)
+        return LocalRows(tf.nest.map_structure(lambda part: _rows_of(part, worker), batch), stop - start, size)
 
-    local = dataset.map(rows)
+    local = dataset.enumerate().map(rows)
     return local.prefetch(2) if dataset.options().autotune.enabled is not False else local
+
+
+def predicts_counted_rows(predict: Callable[[list[Any]], Any], worker: Worker) -> Callable[[list[Any]], Any]:
+    """Return Keras' function that predicts some batches by all workers, without the rows that do not count."""
+
+    def predictions(batches: list[Any]) -> Any:
+        if not all(isinstance(each, LocalRows) for each in batches):
+            return predict(batches)
+        outputs = predict([each.rows for each in batches])
+        counts = np.concatenate([_count(int(each.size), worker.count) for each in batches])
+        if counts.all():
+            return outputs
+        return tf.nest.map_structure(
+            lambda each: tf.boolean_mask(each, counts) if each.shape[0] == len(counts) else each, outputs
+        )
+
+    return predictions
+
+
+def _count(size: int, workers: int) -> npt.NDArray[np.bool_]:
+    """Return which of the rows that all `workers` compute of a global batch of `size` rows count, in order of rank."""
+    if size >= workers:
+        return np.ones(size, np.bool_)
+    return np.diff(size * np.arange(workers + 1) // workers) > 0
+
+
+def with_a_row(batch: Any, *, may_be_empty: bool) -> tuple[Any, tf.Tensor]:
+    """Return a local batch without 0 rows, which it `may_be_empty`, and how many of its rows count, int32 [].
+
+    Operations on 0 rows fail or have a wrong shape, such as oneDNN's convolution. TensorFlow gives a worker whose files
+    have ended a batch without rows: it gets one of zeros.
+    """
+    if isinstance(batch, LocalRows):
+        return batch.rows, batch.examples
+    examples = examples_in(batch)
+    if not may_be_empty:
+        return batch, examples
+
+    def filled(part: Any) -> Any:
+        if not isinstance(part, tf.Tensor) or part.shape.rank in {None, 0} or part.shape[0]:
+            return part
+        one = tf.concat([[1], tf.shape(part)[1:]], axis=0)
+        result = tf.cond(examples > 0, lambda: part, lambda: tf.zeros(one, part.dtype))
+        return tf.ensure_shape(result, [None, *part.shape[1:]])
+
+    return tf.nest.map_structure(filled, batch), examples
 
 
 def may_be_empty(dataset: Any, worker: Worker, smallest: int | None) -> bool:
@@ -64,9 +148,22 @@ def _has_rows(spec: Any) -> bool:
     return getattr(spec, "shape", None) is not None and spec.shape.rank not in {None, 0}
 
 
-def _slice(part: Any, start: tf.Tensor, stop: tf.Tensor) -> Any:
-    if isinstance(part, tf.experimental.Optional) or getattr(part, "shape", None) == ():
+def _range(size: tf.Tensor, worker: Worker) -> tuple[tf.Tensor, tf.Tensor]:
+    start, stop = (size * (worker.index + end) // worker.count for end in (0, 1))
+    return start, stop
+
+
+def _rows_of(part: Any, worker: Worker) -> Any:
+    """Return the rows of `part` that this worker computes, at least one."""
+    if not has_rows(part):
         return part
+    size = examples_in(part)
+    start, stop = _range(size, worker)
+    begin = tf.where(stop > start, start, tf.maximum(0, start - 1))
+    return _slice(part, begin, tf.maximum(stop, tf.minimum(begin + 1, size)))
+
+
+def _slice(part: Any, start: tf.Tensor, stop: tf.Tensor) -> Any:
     if isinstance(part, tf.SparseTensor):
         begin = tf.concat([[tf.cast(start, tf.int64)], tf.zeros_like(part.dense_shape[1:])], axis=0)
         size = tf.concat([[tf.cast(stop - start, tf.int64)], part.dense_shape[1:]], axis=0)

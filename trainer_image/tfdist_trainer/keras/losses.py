@@ -56,3 +56,13 @@ def update_mean(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, values, sample_weight)
 
     return update_state
+
+
+def synchronized_moments(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Keras' moments over all replicas of the rows that count."""
+
+    def moments(x: Any, axes: Any, keepdims: bool) -> Any:
+        step = current()
+        return original(x if step is None else step.counted(x), axes, keepdims)
+
+    return moments

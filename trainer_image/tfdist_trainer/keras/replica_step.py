@@ -97,6 +97,10 @@ class ReplicaStep:
             mean = tf.math.divide_no_nan(summed, tf.cast(total, summed.dtype))
             variable.assign(tf.where(total > 0, tf.cast(mean, value.dtype), value))
 
+    def counted(self, rows: tf.Tensor) -> tf.Tensor:
+        """Return `rows`, or none of them if this replica has no examples: it computes a row that does not count."""
+        return rows[: tf.where(self.examples > 0, tf.shape(rows)[0], 0)] if self._may_be_empty else rows
+
     @property
     def exchange_wait(self) -> tf.Tensor:
         """Seconds in the exchanges so far, float64 []; 0 if one is in another graph, such as in a `tf.cond`."""
@@ -141,6 +145,7 @@ class ReplicaStep:
     ) -> tf.IndexedSlices:
         """Return the `rows` of all replicas, for the mean over `total` examples; a collective, added to the `waits`."""
         self.has_joined_rows = True
+        rows = tf.IndexedSlices(self.counted(rows.values), self.counted(rows.indices), rows.dense_shape)
         values = _apply_weight(rows.values, weight)
         started = None if self._due is False else time_after([values], due=self._due)
         with tf.control_dependencies([] if started is None else [started]):
@@ -178,7 +183,7 @@ class ReplicaStep:
     def of_mean(self, loss: Any, values: tf.Tensor) -> Any:
         """Scale a `loss` that is a mean over so many `values` of the local batch, not its examples; a collective."""
         self._check_collective()
-        values = tf.stop_gradient(tf.cast(values, tf.float32))
+        values = tf.stop_gradient(tf.cast(values, tf.float32)) * tf.sign(self.examples)
         total, examples = all_reduce_sum([values, self.examples], self._replicas)
         return loss * tf.cast(tf.math.divide_no_nan(values * examples, total * self.examples), loss.dtype)
 

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import multiprocessing
 import random
 import threading
 import weakref
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfdist.contract import JOB_ENV, TF_CONFIG_ENV
@@ -101,13 +103,45 @@ def op_seeds(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def set_common_seed(environ: Mapping[str, str]) -> None:
-    """Set the global seed of TensorFlow to one that is equal on all workers, unless the script has set one.
+    """Set the global seeds of TensorFlow and NumPy to one that is equal on all workers, unless the script has set one.
 
     Each worker shuffles the whole data set and takes its rows: with different orders, some examples would be trained on
-    twice and others never. A later `keras.utils.set_random_seed` replaces this seed.
+    twice and others never. A later `keras.utils.set_random_seed` or `numpy.random.seed` replaces this seed. NumPy's
+    generator in a child process stays as it is: children of one worker would draw the same numbers.
     """
+    seed = _common_seed(environ)
     if not has_global_seed():
-        tf.random.set_seed(int.from_bytes(hashlib.sha256(_common_text(environ).encode()).digest()[:4]))
+        tf.random.set_seed(seed)
+    if multiprocessing.parent_process() is None and _is_unseeded():
+        np.random.seed(seed)
+
+
+def _is_unseeded() -> bool:
+    """Return whether NumPy's global generator is the one of the start: `seed` and `set_state` leave no `seed_seq`."""
+    generator = np.random.get_bit_generator()  # type: ignore[attr-defined]  # in no stub
+    return isinstance(generator, np.random.MT19937) and generator.seed_seq is not None
+
+
+def set_python_seed(environ: Mapping[str, str], initial: Any) -> None:
+    """Set the seed of the module `random` as `set_common_seed` does.
+
+    The script has set none if the state is the `initial` one, or that after few draws, such as those of an import.
+
+    Args:
+        environ: of this process.
+        initial: `random.getstate()` at the start of the process.
+    """
+    drawn = random.Random()  # noqa: S311
+    drawn.setstate(initial)
+    drawn.random()
+    unseeded = {state[1][:-1] for state in (initial, drawn.getstate())}
+    if random.getstate()[1][:-1] in unseeded and multiprocessing.parent_process() is None:
+        random.seed(_common_seed(environ))
+
+
+def _common_seed(environ: Mapping[str, str]) -> int:
+    """Return a seed that is equal on all workers, 32 bits."""
+    return int.from_bytes(hashlib.sha256(_common_text(environ).encode()).digest()[:4])
 
 
 def _common_text(environ: Mapping[str, str]) -> str:

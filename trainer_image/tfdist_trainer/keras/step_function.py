@@ -15,11 +15,13 @@ from tfdist_trainer.keras import metric_states
 from tfdist_trainer.keras.drift import DriftCheck
 from tfdist_trainer.keras.epochs import Block, StepsPerExecution
 from tfdist_trainer.keras.fit_times import FitTimes
-from tfdist_trainer.keras.replica_step import ReplicaStep, computing, examples_in
+from tfdist_trainer.keras.local_data import with_a_row
+from tfdist_trainer.keras.replica_step import ReplicaStep, computing
 from tfdist_trainer.keras.seeds import share_generator
 from tfdist_trainer.step_clock import has_clock, is_due, of_all_steps, time_when
 from tfdist_trainer.strategies.reduction import all_reduce_sum
 from tfdist_trainer.upstream.keras_fit import metric_results, overrides, statistics, without_optionals
+from tfdist_trainer.upstream.keras_layers import synchronized_statistics
 from tfdist_trainer.upstream.strategy_worker import Worker, local_updates
 
 
@@ -200,7 +202,8 @@ class StepFunction:
         Keras' own steps return the results of all metrics, which `_results_of` computes once for several steps.
         """
         context = tf.distribute.get_replica_context()
-        examples = tf.cast(examples_in(batch), tf.float32)
+        batch, rows = with_a_row(batch, may_be_empty=may_be_empty)
+        examples = tf.cast(rows, tf.float32)
         step = ReplicaStep(
             examples,
             self._worker.replicas,
@@ -244,22 +247,22 @@ class StepFunction:
                 log.event("metric-not-a-sum", model=self._model.name, state=variable.path, reason=reason)
 
     def _restore_empty(self, before: Mapping[int, tf.Tensor], examples: tf.Tensor) -> None:
-        """Undo what a step without `examples` did to metrics, and to statistics that are not finite after it.
+        """Undo what a step without `examples` did to metrics and statistics.
 
         Synchronized statistics are those of all replicas, so a replica without examples has the right ones.
         """
+        synchronized = synchronized_statistics(self._model)
         for variable in self._model.metrics_variables:
             if id(variable) in before:
                 value = variable.value
                 value.assign(tf.where(examples > 0, value.read_value(), before[id(variable)]))
         for variable in self._assigned:
-            if id(variable) in before:
+            if id(variable) in before and id(variable) not in synchronized:
                 value = variable.value
-                is_right = (examples > 0) | tf.reduce_all(tf.math.is_finite(value))
-                value.assign(tf.where(is_right, value.read_value(), before[id(variable)]))
+                value.assign(tf.where(examples > 0, value.read_value(), before[id(variable)]))
 
     def _state(self) -> dict[int, tf.Tensor]:
-        """Return what a step without examples must not change: it would be NaN, a mean over nothing."""
+        """Return what a step without examples must not change."""
         variables = [*self._model.metrics_variables, *self._model.non_trainable_variables]
         return {id(variable): variable.value.read_value() for variable in variables}
 

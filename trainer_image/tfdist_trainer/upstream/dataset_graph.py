@@ -1,4 +1,4 @@
-"""Private hooks of `tf.data`: the inputs of a data set, to see whether it reads files, and the size of its batches."""
+"""Private hooks of `tf.data`: the inputs of a data set, to see whether it reads files, and the sizes of its batches."""
 
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ HOOKS: Final = (INPUTS, BATCH_SIZE)
 
 _READERS: Final = ("TextLineDataset", "TFRecordDataset", "FixedLengthRecordDataset", "CSVDataset")
 
+_ZIP: Final = "Zip"
 _KEEPS_ALL_BATCHES: Final = ("Cache", "Map", "Options", "ParallelMap", "Prefetch", "Shuffle")
 _KEEPS_BATCHES: Final = (*_KEEPS_ALL_BATCHES, "Repeat", "Skip", "Take")
 
@@ -81,3 +82,25 @@ def caches(dataset: Any) -> bool:
     if not hasattr(dataset, INPUTS.attribute):
         return False
     return type(dataset).__name__.startswith("Cache") or any(map(caches, dataset._inputs()))
+
+
+def zipped_batches(dataset: Any) -> list[tuple[int, int]] | None:
+    """Return for each part of an element which `batch` of `dataset` has made its rows, and how many; None if unknown.
+
+    The first number is the same for parts of one `batch`. The parts are those of `tf.nest.flatten`. A function that is
+    mapped over batches of different sizes must keep the number of parts.
+    """
+    parts = len(tf.nest.flatten(dataset.element_spec))
+    if getattr(dataset, BATCH_SIZE.attribute, None) is not None:
+        size = batch_size(dataset)
+        return None if size is None else [(id(dataset), size)] * parts
+    name = type(dataset).__name__.lstrip("_")
+    if not name.startswith((*_KEEPS_BATCHES, _ZIP)) or not hasattr(dataset, INPUTS.attribute):
+        return None
+    inputs = [zipped_batches(each) for each in dataset._inputs()]
+    joined = [part for each in inputs for part in each or ()]
+    if None in inputs or not joined:
+        return None
+    if len(set(joined)) == 1:
+        return joined[:1] * parts
+    return joined if len(joined) == parts else None

@@ -157,7 +157,7 @@ class Forwarded:
     @property
     def element_spec(self) -> Any:
         """Shapes and types of a batch; None if they are not those of tensors."""
-        spec = getattr(self._distributed_dataset, "element_spec", None)
+        spec = getattr(getattr(self, "batches", self._distributed_dataset), "element_spec", None)
         return spec if all(isinstance(each, tf.TensorSpec) for each in tf.nest.flatten(spec)) else None
 
     @property

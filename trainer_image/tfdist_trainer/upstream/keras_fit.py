@@ -41,6 +41,11 @@ TRAIN_FUNCTION: Final = _hook(
 TEST_FUNCTION: Final = _hook(
     f"{_TRAINER}:TensorFlowTrainer.make_test_function", "As `make_train_function`.", ("self", "force")
 )
+PREDICT_FUNCTION: Final = _hook(
+    f"{_TRAINER}:TensorFlowTrainer.make_predict_function",
+    "A worker without rows predicts one that is cut off the predictions of all workers.",
+    ("self", "force"),
+)
 SYMBOLIC_BUILD: Final = _hook(
     f"{_TRAINER}:TensorFlowTrainer._maybe_symbolic_build",
     "It reduces the first batch over replicas outside of a graph, which fails; it needs only shapes.",
@@ -107,6 +112,11 @@ OP_SEED: Final = Hook(
     reason="All replicas draw the same random numbers by `tf.random`: a GAN trains on copies of one noise.",
     missing=_KERAS_FIT,
     parameters=("op_seed",),
+)
+SYNCHRONIZED_MOMENTS: Final = _hook(
+    "keras.src.backend.tensorflow.nn:_compute_moments_sync",
+    "A replica without examples computes a row that must not count in synchronized BatchNormalization.",
+    ("x", "axes", "keepdims"),
 )
 ASSIGN: Final = _hook(
     "keras.src.backend.tensorflow.core:Variable._direct_assign",
@@ -186,6 +196,7 @@ HOOKS: Final = (
     ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, GLOBAL_GENERATOR, OP_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE,
     PREDICT, TRAIN_BATCH_END, TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, WRITE_OUT,
     TRACE, STRATEGY, TRAIN_STEP, RESET_METRICS, EPOCH_LOGS, PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
+    PREDICT_FUNCTION, SYNCHRONIZED_MOMENTS,
 )  # fmt: skip
 
 

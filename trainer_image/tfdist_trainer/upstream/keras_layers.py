@@ -47,6 +47,12 @@ def all_layers(model: Any) -> list[Any]:
     return list(flatten())
 
 
+def synchronized_statistics(model: Any) -> set[int]:
+    """Return the identities of the statistics that layers of `model` compute over all replicas in a step."""
+    layers = [each for each in all_layers(model) if getattr(each, "synchronized", False)]
+    return {id(variable) for layer in layers for variable in layer.non_trainable_variables}
+
+
 def replace_call(layer: Any, call: Callable[..., Any]) -> None:
     """Make `layer` compute by `call`, which takes the arguments of the layer's own method."""
     layer.call = call
