@@ -114,27 +114,40 @@ class ReplicaStep:
         """Return the gradients of the global batch for `variables`; a collective. Those that are None stay None.
 
         Sparse rows, such as those of an embedding, are concatenated and stay sparse: the exchange is as large as they
-        are, and the optimizer sees the rows of the global batch, as on one worker.
+        are, and the optimizer sees the rows of the global batch, as on one worker. Those of an embedding that is looked
+        up once for the whole batch, such as that of positions, are added up: one worker has each of them once.
         """
         weight = self.examples
         if id(optimizer) in self._weighing:
             # Without examples, a gradient may be NaN whose loss has the weight 0.
             weight = tf.sign(self.examples) if self._may_be_empty else None
-        pairs = zip(gradients, variables, strict=True)
+        together = [self._with_equal_rows(each) for each in gradients]
         # Operations on sparse rows can lose the static shape of a dense gradient.
         weighted = [
-            tf.ensure_shape(_apply_weight(each, weight), variable.shape) for each, variable in pairs if _is_dense(each)
+            tf.ensure_shape(_apply_weight(_values(each), weight), [*_rows(each, variable), *variable.shape[1:]])
+            for each, variable, is_one in zip(gradients, variables, together, strict=True)
+            if is_one
         ]
         parts = [*weighted, self.examples[None], self.examples]
         (*means, total), wait = timed_all_reduce_mean(parts, self._replicas, due=self._due)
-        dense, waits = iter(means), [wait]
+        exchanged, waits = iter(means), [wait]
         result = [
-            next(dense) if _is_dense(each) else each if each is None else self._gather(each, weight, total[0], waits)
-            for each in gradients
+            _with_values(each, next(exchanged))
+            if is_one
+            else each
+            if each is None
+            else self._gather(each, weight, total[0], waits)
+            for each, is_one in zip(gradients, together, strict=True)
         ]
         if self._due is not False:
             self._waits.append(tf.reduce_max(waits))  # at the same time
         return result
+
+    def _with_equal_rows(self, gradient: Any) -> bool:
+        """Return whether a `gradient` has the same rows on all replicas: a dense one, or that of constant places."""
+        if not isinstance(gradient, tf.IndexedSlices):
+            return gradient is not None
+        return gradient.indices.shape.is_fully_defined() and not self._values.differs(gradient.indices)
 
     def _gather(
         self, rows: tf.IndexedSlices, weight: tf.Tensor | None, total: tf.Tensor, waits: list[tf.Tensor]
@@ -227,8 +240,20 @@ def _apply_weight(value: tf.Tensor, weight: tf.Tensor | None) -> tf.Tensor:
     return tf.math.multiply_no_nan(value, tf.cast(weight, value.dtype))
 
 
-def _is_dense(gradient: Any) -> bool:
-    return gradient is not None and not isinstance(gradient, tf.IndexedSlices)
+def _values(gradient: Any) -> tf.Tensor:
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def _rows(gradient: Any, variable: Any) -> Sequence[int]:
+    """Return the first dimension of the values of a `gradient` for `variable`, in a list; none of a scalar."""
+    return [gradient.indices.shape[0]] if isinstance(gradient, tf.IndexedSlices) else variable.shape[:1]
+
+
+def _with_values(gradient: Any, values: tf.Tensor) -> Any:
+    """Return a gradient like `gradient` with these `values`."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return values
+    return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
 
 
 def examples_in(batch: Any) -> tf.Tensor:
