@@ -88,9 +88,10 @@ def test_the_log_names_a_metric_whose_state_is_an_average(outputs: list[tuple[Re
     assert ["state=smoothed/" in line for line in named] == [True, True], named  # of fit and of evaluate
 
 
-def test_an_optimizer_squares_the_rows_of_an_embedding_of_places_as_one_process_does(
-    outputs: list[tuple[Results, str]],
+@pytest.mark.parametrize("way", ["positions", "sparse"])
+def test_an_optimizer_squares_rows_that_a_batch_has_once_as_one_process_does(
+    outputs: list[tuple[Results, str]], way: str
 ) -> None:
-    first, second, alone = (results["positions"] for results, _ in outputs)
+    first, second, alone = (results[way] for results, _ in outputs)
     assert first == second
     np.testing.assert_allclose(flat(first), flat(alone), rtol=1e-4, atol=1e-5)

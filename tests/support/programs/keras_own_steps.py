@@ -268,6 +268,17 @@ def positions() -> dict[str, Any]:
     return {"weights": [weight.tolist() for weight in model.get_weights()]}
 
 
+def sparse() -> dict[str, Any]:
+    """Features in a `SparseTensor`, with an optimizer that squares."""
+    keras.utils.set_random_seed(1)
+    with STRATEGY.scope():
+        model = keras.Sequential([keras.Input([4], sparse=True), keras.layers.Dense(1)])
+        model.compile("adam", "mse")
+    features = tf.sparse.from_dense(np.where(X > 0, X, 0))
+    model.fit(tf.data.Dataset.from_tensor_slices((features, Y)).batch(16), epochs=2, verbose=0)
+    return {"weights": [weight.tolist() for weight in model.get_weights()]}
+
+
 CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "descent": lambda: trained(Descent),
     "eager": lambda: trained(Descent, DATA.take(4), "eager", run_eagerly=True),
@@ -282,6 +293,7 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "shuffled": lambda: {"order": list(tf.data.Dataset.range(30).shuffle(30).as_numpy_iterator())},
     "metrics": metrics,
     "positions": positions,
+    "sparse": sparse,
     "hidden": lambda: trained(Hidden),
 }
 

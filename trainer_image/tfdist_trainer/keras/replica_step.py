@@ -114,8 +114,8 @@ class ReplicaStep:
         """Return the gradients of the global batch for `variables`; a collective. Those that are None stay None.
 
         Sparse rows, such as those of an embedding, are concatenated and stay sparse: the exchange is as large as they
-        are, and the optimizer sees the rows of the global batch, as on one worker. Those of an embedding that is looked
-        up once for the whole batch, such as that of positions, are added up: one worker has each of them once.
+        are, and the optimizer sees the rows of the global batch, as on one worker. Rows that one worker has once for a
+        whole batch are added up: those of constant places, such as positions, and of features in a `SparseTensor`.
         """
         weight = self.examples
         if id(optimizer) in self._weighing:
@@ -161,8 +161,12 @@ class ReplicaStep:
         joined = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, weighted)
         if started is not None:
             waits.append(time_after([joined.values], due=self._due) - started)
-        means = tf.math.divide_no_nan(joined.values, tf.cast(total, joined.values.dtype))
-        return tf.IndexedSlices(means, joined.indices, rows.dense_shape)
+        values, indices = joined.values, joined.indices
+        if _are_unique(rows.indices):
+            indices, places = tf.unique(indices)
+            values = tf.math.unsorted_segment_sum(values, places, tf.size(indices))
+        means = tf.math.divide_no_nan(values, tf.cast(total, values.dtype))
+        return tf.IndexedSlices(means, indices, rows.dense_shape)
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
@@ -238,6 +242,13 @@ def _apply_weight(value: tf.Tensor, weight: tf.Tensor | None) -> tf.Tensor:
     if weight is None:
         return value
     return tf.math.multiply_no_nan(value, tf.cast(weight, value.dtype))
+
+
+def _are_unique(indices: tf.Tensor) -> bool:
+    """Return whether the graph shows that these indices differ from each other; False without a graph."""
+    while tf.is_symbolic_tensor(indices) and indices.op.type in {"Reshape", "Identity", "Cast"}:
+        indices = indices.op.inputs[0]
+    return tf.is_symbolic_tensor(indices) and indices.op.type in {"Unique", "UniqueV2"}
 
 
 def _values(gradient: Any) -> tf.Tensor:
