@@ -86,3 +86,12 @@ def test_metrics_of_a_script_are_those_of_one_process(outputs: list[tuple[Result
 def test_the_log_names_a_metric_whose_state_is_an_average(outputs: list[tuple[Results, str]]) -> None:
     named = [line for line in outputs[0][1].splitlines() if " metric-not-a-sum " in line]
     assert ["state=smoothed/" in line for line in named] == [True, True], named  # of fit and of evaluate
+
+
+@pytest.mark.parametrize("way", ["positions", "sparse"])
+def test_an_optimizer_squares_rows_that_a_batch_has_once_as_one_process_does(
+    outputs: list[tuple[Results, str]], way: str
+) -> None:
+    first, second, alone = (results[way] for results, _ in outputs)
+    assert first == second
+    np.testing.assert_allclose(flat(first), flat(alone), rtol=1e-4, atol=1e-5)

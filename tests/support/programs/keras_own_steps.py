@@ -241,6 +241,44 @@ def trained(kind: Callable[[str], Any], data: Any = DATA, name: str = "", **opti
     return {"weights": [weight.tolist() for weight in model.get_weights()]}
 
 
+class Positions(keras.layers.Layer):  # type: ignore[misc]
+    """Adds an embedding of the places, as in Keras' transformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = keras.layers.Embedding(4, 3, name="places")
+
+    def build(self, _shape: Any) -> None:
+        self.embedding.build(None)
+
+    def call(self, x: Any) -> Any:
+        return x + self.embedding(ops.arange(0, ops.shape(x)[1], 1))
+
+
+def positions() -> dict[str, Any]:
+    """An embedding that is looked up once for a whole batch, and one for each word, with an optimizer that squares."""
+    keras.utils.set_random_seed(1)
+    words = (np.abs(X) * 7 % 9).astype("int32")
+    with STRATEGY.scope():
+        inputs = keras.Input([4], dtype="int32")
+        hidden = Positions()(keras.layers.Embedding(9, 3)(inputs))
+        model = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Flatten()(hidden)))
+        model.compile("adam", "mse")
+    model.fit(words, Y, batch_size=16, epochs=2, shuffle=False, verbose=0)
+    return {"weights": [weight.tolist() for weight in model.get_weights()]}
+
+
+def sparse() -> dict[str, Any]:
+    """Features in a `SparseTensor`, with an optimizer that squares."""
+    keras.utils.set_random_seed(1)
+    with STRATEGY.scope():
+        model = keras.Sequential([keras.Input([4], sparse=True), keras.layers.Dense(1)])
+        model.compile("adam", "mse")
+    features = tf.sparse.from_dense(np.where(X > 0, X, 0))
+    model.fit(tf.data.Dataset.from_tensor_slices((features, Y)).batch(16), epochs=2, verbose=0)
+    return {"weights": [weight.tolist() for weight in model.get_weights()]}
+
+
 CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "descent": lambda: trained(Descent),
     "eager": lambda: trained(Descent, DATA.take(4), "eager", run_eagerly=True),
@@ -254,6 +292,8 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "eager_noise": lambda: trained(Noise, DATA.take(4), run_eagerly=True),
     "shuffled": lambda: {"order": list(tf.data.Dataset.range(30).shuffle(30).as_numpy_iterator())},
     "metrics": metrics,
+    "positions": positions,
+    "sparse": sparse,
     "hidden": lambda: trained(Hidden),
 }
 

@@ -26,14 +26,15 @@ class AssignedValues:
         It can if it depends on the batch or on random numbers, other than by a collective. Without a graph, in eager
         execution, each one can.
         """
-        if not tf.is_symbolic_tensor(value):
-            return True
-        found = self._depends_on_replica(value)
-        if found:
+        found = self.differs(value)
+        if found and tf.is_symbolic_tensor(value):
             self._local.add(id(variable.handle))
         return found
 
-    def _depends_on_replica(self, value: tf.Tensor) -> bool:
+    def differs(self, value: Any) -> bool:
+        """Return whether `value` can differ between replicas, as `is_local`."""
+        if not tf.is_symbolic_tensor(value):
+            return True
         tensors, seen = [value], set()
         while tensors:
             operation = tensors.pop().op

@@ -118,27 +118,40 @@ class ReplicaStep:
         """Return the gradients of the global batch for `variables`; a collective. Those that are None stay None.
 
         Sparse rows, such as those of an embedding, are concatenated and stay sparse: the exchange is as large as they
-        are, and the optimizer sees the rows of the global batch, as on one worker.
+        are, and the optimizer sees the rows of the global batch, as on one worker. Rows that one worker has once for a
+        whole batch are added up: those of constant places, such as positions, and of features in a `SparseTensor`.
         """
         weight = self.examples
         if id(optimizer) in self._weighing:
             # Without examples, a gradient may be NaN whose loss has the weight 0.
             weight = tf.sign(self.examples) if self._may_be_empty else None
-        pairs = zip(gradients, variables, strict=True)
+        together = [self._with_equal_rows(each) for each in gradients]
         # Operations on sparse rows can lose the static shape of a dense gradient.
         weighted = [
-            tf.ensure_shape(_apply_weight(each, weight), variable.shape) for each, variable in pairs if _is_dense(each)
+            tf.ensure_shape(_apply_weight(_values(each), weight), [*_rows(each, variable), *variable.shape[1:]])
+            for each, variable, is_one in zip(gradients, variables, together, strict=True)
+            if is_one
         ]
         parts = [*weighted, self.examples[None], self.examples]
         (*means, total), wait = timed_all_reduce_mean(parts, self._replicas, due=self._due)
-        dense, waits = iter(means), [wait]
+        exchanged, waits = iter(means), [wait]
         result = [
-            next(dense) if _is_dense(each) else each if each is None else self._gather(each, weight, total[0], waits)
-            for each in gradients
+            _with_values(each, next(exchanged))
+            if is_one
+            else each
+            if each is None
+            else self._gather(each, weight, total[0], waits)
+            for each, is_one in zip(gradients, together, strict=True)
         ]
         if self._due is not False:
             self._waits.append(tf.reduce_max(waits))  # at the same time
         return result
+
+    def _with_equal_rows(self, gradient: Any) -> bool:
+        """Return whether a `gradient` has the same rows on all replicas: a dense one, or that of constant places."""
+        if not isinstance(gradient, tf.IndexedSlices):
+            return gradient is not None
+        return gradient.indices.shape.is_fully_defined() and not self._values.differs(gradient.indices)
 
     def _gather(
         self, rows: tf.IndexedSlices, weight: tf.Tensor | None, total: tf.Tensor, waits: list[tf.Tensor]
@@ -153,8 +166,12 @@ class ReplicaStep:
         joined = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, weighted)
         if started is not None:
             waits.append(time_after([joined.values], due=self._due) - started)
-        means = tf.math.divide_no_nan(joined.values, tf.cast(total, joined.values.dtype))
-        return tf.IndexedSlices(means, joined.indices, rows.dense_shape)
+        values, indices = joined.values, joined.indices
+        if _are_unique(rows.indices):
+            indices, places = tf.unique(indices)
+            values = tf.math.unsorted_segment_sum(values, places, tf.size(indices))
+        means = tf.math.divide_no_nan(values, tf.cast(total, values.dtype))
+        return tf.IndexedSlices(means, indices, rows.dense_shape)
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
@@ -232,8 +249,27 @@ def _apply_weight(value: tf.Tensor, weight: tf.Tensor | None) -> tf.Tensor:
     return tf.math.multiply_no_nan(value, tf.cast(weight, value.dtype))
 
 
-def _is_dense(gradient: Any) -> bool:
-    return gradient is not None and not isinstance(gradient, tf.IndexedSlices)
+def _are_unique(indices: tf.Tensor) -> bool:
+    """Return whether the graph shows that these indices differ from each other; False without a graph."""
+    while tf.is_symbolic_tensor(indices) and indices.op.type in {"Reshape", "Identity", "Cast"}:
+        indices = indices.op.inputs[0]
+    return tf.is_symbolic_tensor(indices) and indices.op.type in {"Unique", "UniqueV2"}
+
+
+def _values(gradient: Any) -> tf.Tensor:
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def _rows(gradient: Any, variable: Any) -> Sequence[int]:
+    """Return the first dimension of the values of a `gradient` for `variable`, in a list; none of a scalar."""
+    return [gradient.indices.shape[0]] if isinstance(gradient, tf.IndexedSlices) else variable.shape[:1]
+
+
+def _with_values(gradient: Any, values: tf.Tensor) -> Any:
+    """Return a gradient like `gradient` with these `values`."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return values
+    return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
 
 
 def examples_in(batch: Any) -> tf.Tensor:
