@@ -53,8 +53,8 @@ def members(todo: Plan, system: GangSystem) -> dict[str, str | None]:
 def retries_of(todo: Plan) -> str | None:
     """Return how often the scheduler of the only PodGroup of a plan is to consider it again."""
     (group,) = [made for made in todo.objects if made["kind"] == "PodGroup"]
-    annotation: str | None = group["metadata"].get("annotations", {}).get(names.RETRY_ANNOTATION)
-    return annotation
+    label: str | None = group["metadata"]["labels"].get(names.RETRY_LABEL)
+    return label
 
 
 def schedulers(todo: Plan) -> set[str | None]:
@@ -85,20 +85,20 @@ def test_scheduler_plugins_schedule_a_gang_within_the_timeout() -> None:
     assert schedulers(todo) == {"scheduler-plugins-scheduler"}
 
 
-def test_scheduler_plugins_consider_a_gang_again_each_minute_in_which_it_waits() -> None:
+def test_scheduler_plugins_consider_a_gang_again_and_again_while_it_waits() -> None:
     # given
-    job = Lifecycle(scheduling={"gang": "Coscheduling"})
+    job = Lifecycle(scheduling={"gang": "Coscheduling", "timeoutSeconds": 60})
     job.reconcile(**only(COSCHEDULING))
     waiting = [pod(f"worker-{i}", "P", node="", created_at=rfc3339(NOW)) for i in range(2)]
     retries, delays = [], []
     # when
-    for after in (0, 50, 10, 65):
+    for after in (0, 41, 1, 45):
         todo = job.reconcile(waiting, after, **only(COSCHEDULING))
         retries.append(retries_of(todo))
         delays.append(todo.requeue_after_seconds)
     # then
     assert retries == [None, None, "1", "2"]
-    assert all(delay is not None and delay <= 60 for delay in delays)
+    assert all(delay is not None and delay <= 42 for delay in delays)
     # when it has its nodes
     assert retries_of(job.reconcile(BOTH, **only(COSCHEDULING))) is None
 

@@ -80,9 +80,8 @@ def owned_object(raw: Raw, kind: OwnedKind) -> OwnedObject:
 
 
 def stamped(manifest: Manifest, controller: str) -> Manifest:
-    """Return a manifest with labels for the hash of its specification, and for the controller that applies it."""
-    content = [manifest["spec"], manifest["metadata"].get("annotations")]
-    digest = hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()[:_HASH_DIGITS]
+    """Return a manifest with labels for the hash of its specification and for the controller that applies it."""
+    digest = hashlib.sha256(orjson.dumps(manifest["spec"], option=orjson.OPT_SORT_KEYS)).hexdigest()[:_HASH_DIGITS]
     labels = manifest["metadata"]["labels"] | {names.SPEC_HASH_LABEL: digest, names.CONTROLLER_LABEL: controller}
     return manifest | {"metadata": manifest["metadata"] | {"labels": labels}}
 

@@ -46,7 +46,14 @@ _UNKNOWN: Final = (
 )
 
 
-_RETRY_SECONDS: Final = 60.0
+_RETRY_SHARE: Final = 0.7
+"""Part of the time for which Coscheduling holds the nodes of a gang, after which it is to consider the gang again.
+
+By then the pods that hold nodes hold them still. If both took equally long, those that lose their nodes at the moment
+of each retry would be left out of it, and wait for the next one.
+"""
+_RETRY_SECONDS: Final = (13.0, 42.0)
+"""Minimum and maximum of that; Coscheduling's default is 60 s."""
 
 
 def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
@@ -111,7 +118,7 @@ def pod_groups(
             state.record.last_full_restart,
             context.installation,
             countable_members=state.countable_members,
-            retries=int(_seconds_without_node(context, state) // _RETRY_SECONDS),
+            retries=int(_seconds_without_node(context, state) // _retry_seconds(context)),
         )
         for state in running_states
         if state.record.system in POD_GROUPS
@@ -120,8 +127,15 @@ def pod_groups(
 
 def seconds_until_retry(context: PlanContext, states: Iterable[GangState]) -> float | None:
     """Return when the scheduler of a gang is to consider it again; None if it does so by itself."""
+    interval = _retry_seconds(context)
     waits = [waited for state in states if (waited := _seconds_without_node(context, state))]
-    return min((_RETRY_SECONDS - waited % _RETRY_SECONDS for waited in waits), default=None)
+    return min((interval - waited % interval for waited in waits), default=None)
+
+
+def _retry_seconds(context: PlanContext) -> float:
+    least, most = _RETRY_SECONDS
+    timeout = context.spec.scheduling.timeout_seconds
+    return most if timeout is None else min(max(_RETRY_SHARE * timeout, least), most)
 
 
 def _seconds_without_node(context: PlanContext, state: GangState) -> float:

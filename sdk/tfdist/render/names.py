@@ -31,7 +31,7 @@ CHECKPOINT_ANNOTATION: Final = f"{GROUP}/last-checkpoint-time"
 PRIORITY_CLASS_ANNOTATION: Final = f"{GROUP}/priority-class"
 """On a Workload: the class of its priority, as resource and name, such as `workloadpriorityclasses/urgent`."""
 
-RETRY_ANNOTATION: Final = f"{GROUP}/scheduling-retries"
+RETRY_LABEL: Final = f"{GROUP}/scheduling-retries"
 """On a PodGroup: how often its scheduler was to consider it again."""
 
 RESTART_ANNOTATION: Final = f"{GROUP}/restartedAt"

@@ -50,8 +50,9 @@ def pod_group(
     spec = _specification(job, system, min(start_minimum(job, gang), limit))
     if system is not GangSystem.COSCHEDULING and (priority := _priority_class(job, gang, installation)):
         spec["priorityClassName"] = priority
-    retried = {"annotations": {names.RETRY_ANNOTATION: str(retries)}} if retries else {}
-    return made | {"metadata": metadata(job, name) | retried, "spec": spec}
+    meta = metadata(job, name)
+    meta["labels"] |= {names.RETRY_LABEL: str(retries)} if retries else {}
+    return made | {"metadata": meta, "spec": spec}
 
 
 def _specification(job: TFDistJob, system: GangSystem, minimum: int) -> dict[str, Any]:
