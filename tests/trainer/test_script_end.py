@@ -83,6 +83,10 @@ FAILED = {
     ),
     "an exception group": ("train(); raise ExceptionGroup('two', [ValueError('x')])", 1, "Bug: ExceptionGroup: two"),
     "an assertion": ("train(); assert False, 'below 0.99'", 1, "Bug: AssertionError: below 0.99"),
+    "asyncio's cancellation": (
+        "import asyncio; train(); raise asyncio.CancelledError('x')", 1, "Bug: CancelledError: x"
+    ),
+    "an exception that is no Exception": ("train(); raise type('End', (BaseException,), {})('x')", 1, "Bug: "),
     "argparse's error": ("import argparse; train(); argparse.ArgumentParser().parse_args(['-x'])", 2, "Exit: "),
     "absl's main, which returns 3": ("from absl import app; train(); app.run(lambda _: 3)", 3, "Exit: "),
     "an exception of absl's main": ("from absl import app; train(); app.run(lambda _: 1 / 0)", 1, "Bug: ZeroDivision"),
@@ -139,6 +143,7 @@ def test_nothing_is_final_when_a_script_ends_otherwise(body: str, status: int, m
     "command",
     [
         ("-u", "train.py", "--x"),
+        ("links/link.py", "--x"),
         ("-um", "train", "--x"),
         ("-W", "ignore", "-m", "train", "--x"),
         ("-c", "import train", "--x"),
@@ -148,9 +153,12 @@ def test_a_script_does_not_see_that_it_was_started_again(command: tuple[str, ...
     # given a script that notes what it sees of its interpreter
     note = """
 main = sys.modules["__main__"]
-seen = [sys.argv, sys.path[0], main.__name__, sys.flags.utf8_mode, sys.warnoptions, Path("helper.py").exists()]
+file = getattr(main, "__file__", None)
+seen = [sys.argv, sys.path[0], main.__name__, file, sys.flags.utf8_mode, sys.warnoptions, Path("helper.py").exists()]
 Path(f"seen-{os.environ.get('TFDIST_KERAS_FIT')}").write_text(repr(seen))
 """
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links/link.py").symlink_to("../train.py")  # Python imports what is next to the file, not to the link
     for switch in ("off", "on"):  # `off` leaves the interpreter alone
         os.environ["TFDIST_KERAS_FIT"] = switch
         try:
@@ -161,10 +169,22 @@ Path(f"seen-{os.environ.get('TFDIST_KERAS_FIT')}").write_text(repr(seen))
     assert (tmp_path / "seen-on").read_text() == (tmp_path / "seen-off").read_text()
 
 
+@pytest.mark.parametrize(
+    "command", [("tfdist_example.py",), ("-m", "tfdist_example"), ("-c", "import multiprocessing, train")]
+)
+def test_a_script_is_not_taken_for_one_of_our_own_or_of_multiprocessing(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "tfdist_example.py").write_text("import train")
+    done = run(tmp_path, "train()", *command)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "final").exists()
+
+
 def test_a_traceback_begins_with_the_line_of_the_script(tmp_path: Path) -> None:
     lines = run(tmp_path, "raise ValueError('x')").stderr.splitlines()
     assert lines[0].startswith("Traceback")
-    assert 'File "train.py"' in lines[1]
+    assert f'File "{tmp_path}/train.py"' in lines[1]
     assert json.dumps(lines).count("File ") == 1
 
 

@@ -9,8 +9,10 @@ It is around every interpreter in a pod, so it imports at once only what starts 
 """
 
 import atexit
+import builtins
 import functools
 import os
+import pkgutil
 import runpy
 import sys
 import threading
@@ -101,7 +103,9 @@ def run(command: PythonCommand) -> None:
         if status_of(end.code):
             _fail(end)
             raise
-    except Exception as error:
+    except KeyboardInterrupt:  # the interpreter ends by its signal
+        raise
+    except BaseException as error:
         error.__traceback__ = _frames_of_script(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
         raise SystemExit(_fail(error)) from None
@@ -144,14 +148,31 @@ def _execute(command: PythonCommand) -> None:
         _search_first(Path.cwd())
         runpy.run_module(command.target, run_name="__main__", alter_sys=True)
     elif command.kind is Kind.SCRIPT:
-        if not Path(command.target).is_dir():  # which `run_path` searches first
-            _search_first(Path(command.target).absolute().parent)
-        runpy.run_path(command.target, run_name="__main__")
+        _execute_path(command.target)
     else:
         sys.argv[0] = "-c"
         _search_first(Path())
-        sys.modules["__main__"] = main = types.ModuleType("__main__")
-        exec(compile(command.target, "<string>", "exec"), vars(main))  # noqa: S102  the command is the user's own
+        _execute_main(compile(command.target, "<string>", "exec", dont_inherit=True))
+
+
+def _execute_path(path: str) -> None:
+    """Run a script, or what only `runpy` knows to run: a folder, an archive or bytecode.
+
+    `runpy` gives a script a relative `__file__`, and does not follow links to the modules next to it.
+    """
+    if pkgutil.get_importer(path) is not None or path.endswith(".pyc"):
+        runpy.run_path(path, run_name="__main__")
+        return
+    script = Path(path).absolute()
+    _search_first(script.resolve().parent)
+    code = compile(script.read_bytes(), str(script), "exec", dont_inherit=True)
+    _execute_main(code, __file__=str(script), __cached__=None)
+
+
+def _execute_main(code: types.CodeType, **attributes: str | None) -> None:
+    sys.modules["__main__"] = main = types.ModuleType("__main__")
+    vars(main).update(attributes, __builtins__=builtins)
+    exec(code, vars(main))  # noqa: S102  the command is the user's own
 
 
 def _search_first(folder: Path) -> None:
@@ -192,7 +213,7 @@ def _finish(function: Callable[[], object]) -> None:
         leave_with(error)
 
 
-def _fail(error: SystemExit | Exception) -> int:
+def _fail(error: BaseException) -> int:
     """Write the termination message of an error that ends the script, and return the exit status."""
     from tfdist.failure_text import cause_in  # noqa: PLC0415
     from tfdist_trainer import errors  # noqa: PLC0415
