@@ -30,6 +30,8 @@ from tfdist.contract_model import (
 )
 
 SCHEMA_VERSION: Final = 1
+COMPLETED: Final = "Completed"
+"""Reason in the termination message of a program that has ended with 0; any other is that of a failure."""
 """Version of report and termination message; a field that changes its meaning raises it, a new field does not."""
 
 MAX_REPORT_BYTES: Final = 256 * 1024

@@ -11,7 +11,9 @@ import pytest
 from support.forked import Fork
 from support.polling import WAIT_SECONDS
 
+from tfdist import contract_reports
 from tfdist.contract_reports import TerminationMessage
+from tfdist_trainer import script_end
 
 SCRIPT = """
 import os, signal, sys, threading, time
@@ -127,6 +129,10 @@ def test_what_a_script_has_trained_is_final_when_it_ends_with_0(body: str, tmp_p
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "final").exists(), done.stderr
     assert (tmp_path / "message").read_text() == "Completed: "
+
+
+def test_the_controller_knows_the_reason_of_a_success() -> None:
+    assert script_end.COMPLETED == contract_reports.COMPLETED
 
 
 @pytest.mark.parametrize(("body", "status", "message"), FAILED.values(), ids=FAILED)

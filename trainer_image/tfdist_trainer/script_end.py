@@ -26,6 +26,7 @@ from typing import Final, NoReturn
 from tfdist_trainer.python_command import Kind, PythonCommand
 
 COMPLETED: Final = "Completed"
+"""As in `tfdist.contract_reports`, which is not imported for it: that takes longer than Python's start."""
 _STATUSES: Final = 256
 """The kernel keeps the lowest byte of an exit status."""
 _POLL_SECONDS: Final = 0.1
