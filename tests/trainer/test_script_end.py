@@ -120,7 +120,10 @@ def run(folder: Path, body: str, *command: str) -> "subprocess.CompletedProcess[
     (folder / "train.py").write_text(SCRIPT + body)
     environ = os.environ | {"TFDIST_JOB": "{}", "TFDIST_TERMINATION_LOG": str(folder / "text")}
     arguments = [sys.executable, *(command or ("train.py",))]
-    return subprocess.run(arguments, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=60)
+    with (folder / "train.py").open() as text:
+        return subprocess.run(
+            arguments, cwd=folder, env=environ, stdin=text, capture_output=True, text=True, check=False, timeout=60
+        )
 
 
 @pytest.mark.parametrize("body", SUCCEEDED.values(), ids=SUCCEEDED)
@@ -129,6 +132,12 @@ def test_what_a_script_has_trained_is_final_when_it_ends_with_0(body: str, tmp_p
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "final").exists(), done.stderr
     assert (tmp_path / "message").read_text() == "Completed: "
+
+
+def test_a_script_that_has_closed_its_output_is_final(tmp_path: Path) -> None:
+    closed = "from tfdist_trainer import log\ntrain(); os.close(1); os.close(2); log.event('saved'); log.error('x')"
+    assert run(tmp_path, closed, "-u", "train.py").returncode == 0
+    assert (tmp_path / "final").exists()
 
 
 def test_the_controller_knows_the_reason_of_a_success() -> None:
@@ -153,6 +162,8 @@ def test_nothing_is_final_when_a_script_ends_otherwise(body: str, status: int, m
         ("-um", "train", "--x"),
         ("-W", "ignore", "-m", "train", "--x"),
         ("-c", "import train", "--x"),
+        ("-", "--x"),
+        ("-u",),
     ],
 )
 def test_a_script_does_not_see_that_it_was_started_again(command: tuple[str, ...], tmp_path: Path) -> None:
@@ -176,11 +187,10 @@ Path(f"seen-{os.environ.get('TFDIST_KERAS_FIT')}").write_text(repr(seen))
 
 
 @pytest.mark.parametrize(
-    "command", [("tfdist_example.py",), ("-m", "tfdist_example"), ("-c", "import multiprocessing, train")]
+    "command",
+    [("tfdist_example.py",), ("-m", "tfdist_example"), ("-c", "import multiprocessing, train"), ("-",), ("-u",)],
 )
-def test_a_script_is_not_taken_for_one_of_our_own_or_of_multiprocessing(
-    command: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_every_script_of_an_interpreter_is_final(command: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "tfdist_example.py").write_text("import train")
     done = run(tmp_path, "train()", *command)
     assert done.returncode == 0, done.stderr

@@ -111,6 +111,11 @@ def prepare() -> None:
     """Make `fit` report, save checkpoints and run on several workers, as far as the environment requests it."""
     import keras  # noqa: PLC0415  imported already
 
+    if not hasattr(getattr(keras, "config", None), "backend"):  # Keras 2, or a module of the script with this name
+        from tfdist_trainer import log  # noqa: PLC0415
+
+        log.event("keras-fit-off", keras=keras.__file__, reason="not Keras 3")
+        return
     if keras.config.backend() != "tensorflow":
         return
     from tfdist_trainer.keras import enable, reporting, script_training, trained_alone, untested  # noqa: PLC0415

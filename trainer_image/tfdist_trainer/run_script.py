@@ -1,6 +1,6 @@
 """Runs a script of a job that Python was started with, so that its end is known (`script_end`).
 
-    python OPTIONS run_script.py script|module|code TARGET ARGUMENTS ...
+    python OPTIONS run_script.py script|module|code|input TARGET ARGUMENTS ...
 
 `tfdist_trainer_keras.pth` calls `restart` at the start of every interpreter with `TFDIST_JOB`: it replaces the process
 by this program in the same interpreter with the same options, which takes as long as a start of Python. So a script
@@ -37,10 +37,14 @@ def restart() -> None:
         script_end.follow_children()
         return
     options, command = started
-    if _is_own(command):
+    if _is_own(command) or (command.kind is Kind.INPUT and _is_prompt()):
         return
     arguments = [sys.executable, *options, __file__, command.kind, command.target, *command.arguments]
     os.execv(sys.executable, arguments)  # noqa: S606  the same interpreter
+
+
+def _is_prompt() -> bool:
+    return sys.stdin is None or sys.stdin.isatty()
 
 
 def _is_own(command: PythonCommand) -> bool:

@@ -10,6 +10,7 @@ It is around every interpreter in a pod, so it imports at once only what starts 
 
 import atexit
 import builtins
+import contextlib
 import functools
 import os
 import pkgutil
@@ -23,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NoReturn
 
+from tfdist.failure_text import cause_in  # at once: the script's folder, searched later, may have a `tfdist.py`
 from tfdist_trainer.python_command import Kind, PythonCommand
 
 COMPLETED: Final = "Completed"
@@ -150,6 +152,10 @@ def _execute(command: PythonCommand) -> None:
         runpy.run_module(command.target, run_name="__main__", alter_sys=True)
     elif command.kind is Kind.SCRIPT:
         _execute_path(command.target)
+    elif command.kind is Kind.INPUT:
+        _search_first(Path())
+        code = compile(sys.stdin.buffer.read(), "<stdin>", "exec", dont_inherit=True)
+        _execute_main(code, __file__="<stdin>")
     else:
         sys.argv[0] = "-c"
         _search_first(Path())
@@ -216,7 +222,6 @@ def _finish(function: Callable[[], object]) -> None:
 
 def _fail(error: BaseException) -> int:
     """Write the termination message of an error that ends the script, and return the exit status."""
-    from tfdist.failure_text import cause_in  # noqa: PLC0415
     from tfdist_trainer import errors  # noqa: PLC0415
 
     if isinstance(error, SystemExit):
@@ -239,8 +244,9 @@ def _leave_peers() -> None:
 
 
 def _exit(status: int) -> NoReturn:
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # the script may have closed it
+            stream.flush()
     os._exit(status)
 
 

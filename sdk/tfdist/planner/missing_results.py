@@ -22,8 +22,8 @@ from tfdist.status.phase import training_succeeded
 from tfdist.termination import termination_message
 
 _NO_REPORT = (
-    "the script has ended by os._exit or in a process that was killed, or its image has no tfdist-trainer, or a Keras "
-    "that tfdist-trainer does not support"
+    "the script has called no fit of Keras 3, or has ended by os._exit or in a process that was killed, or its image "
+    "has no tfdist-trainer, or a Keras that tfdist-trainer does not support"
 )
 _IGNORED_FAILURE = "its script has failed ({}), and the command that runs it has ended with 0 nevertheless"
 _COMMAND_REMEDY = "let the command end with the exit code of the script, in a shell by `exec` or `set -eo pipefail`"
