@@ -44,6 +44,8 @@ _LOG: Final = re.compile(
 )
 _FATAL: Final = re.compile(r"^Fatal Python error: .")
 """First line of what `faulthandler` writes for a signal, before the stacks and a long list of modules."""
+_MODULES: Final = re.compile(r"^(?:Extension modules: )?[\w.]*(?:, [\w.]+)* \(total: \d+\)$")
+"""That list, of which the end of the output may have only a part."""
 _VARYING: Final = re.compile(r"0x[0-9a-f]+|\d+")
 """Numbers: times, addresses, identifiers of threads and processes, steps."""
 
@@ -67,7 +69,7 @@ def cause_in(output: str) -> str:
     that names an error, or after the last frame; else the last line that is neither a log message of a library nor a
     node of a graph. Returns "" for an empty output.
     """
-    lines = output.splitlines()
+    lines = [line for line in output.splitlines() if not _MODULES.match(line.lstrip(" ,"))]
     if fatal := next(filter(_FATAL.match, reversed(lines)), None):
         return fatal[:LONGEST_CAUSE]
     starts = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]

@@ -128,6 +128,7 @@ CAUSES = {
         "Extension modules: numpy.linalg, h5py.h5 (total: 2)\n",
         "Fatal Python error: Aborted",
     ),
+    "a part of its list of modules": (", h5py._hl, scipy.linalg (total: 57)\n", ""),
     "no exception": (f"loading\nno such table\n{ABSL}\n{TENSORFLOW}\n\t [[node]]\n", "no such table"),
     "log messages alone": (f"{TENSORFLOW}\n{ABSL}\n", ABSL),
     "a traceback that ends in its frames": (FRAMES, "load()"),
