@@ -67,11 +67,12 @@ def cause_in(output: str) -> str:
     with the error of the operation if TensorFlow raised it in a graph, the first exception of a group, and file and
     line of a syntax error. Without a traceback, whose first lines may have been cut off, it is that of the last line
     that names an error, or after the last frame; else the last line that is neither a log message of a library nor a
-    node of a graph. Returns "" for an empty output.
+    node of a graph. Returns "" for an empty output, and for the end of one of `faulthandler`.
     """
-    lines = [line for line in output.splitlines() if not _MODULES.match(line.lstrip(" ,"))]
-    if fatal := next(filter(_FATAL.match, reversed(lines)), None):
-        return fatal[:LONGEST_CAUSE]
+    lines = output.splitlines()
+    fatal = next(filter(_FATAL.match, reversed(lines)), "")
+    if fatal or any(_MODULES.match(line.lstrip(" ,")) for line in lines):
+        return fatal[:LONGEST_CAUSE]  # if its line was cut off, the exit code has the signal
     starts = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
     raised = [number for number in starts if not (number and _IGNORED.match(lines[number - 1]))]
     cause = _raised_after(lines, raised[-1]) if raised else ""

@@ -128,6 +128,10 @@ CAUSES = {
         "Extension modules: numpy.linalg, h5py.h5 (total: 2)\n",
         "Fatal Python error: Aborted",
     ),
+    "the end of its stacks and modules": (
+        '  File "a.py", line 1 in f\n\nExtension modules: h5py.h5, scipy.linalg (total: 57)\n',
+        "",
+    ),
     "a part of its list of modules": (", h5py._hl, scipy.linalg (total: 57)\n", ""),
     "no exception": (f"loading\nno such table\n{ABSL}\n{TENSORFLOW}\n\t [[node]]\n", "no such table"),
     "log messages alone": (f"{TENSORFLOW}\n{ABSL}\n", ABSL),

@@ -171,6 +171,15 @@ def test_a_shell_does_not_hide_the_failure_of_a_script(
     assert "set -eo pipefail" in job.message("Failed")
 
 
+def test_a_failure_that_a_shell_hides_is_named_if_nothing_is_missing() -> None:
+    job = Lifecycle(BOTH, training={"script": "/train.py"})
+    todo = job.reconcile(ended(message(reason="Bug", message="ValueError: no")))
+    assert job.status["phase"] == "Succeeded"
+    assert job.condition_status("Degraded") == ("True", "FailureIgnored")
+    assert "its script has failed (ValueError: no)" in job.message("Degraded")
+    assert event_reasons(todo) == ["FailureIgnored", "Succeeded"]
+
+
 def test_reports_of_an_earlier_attempt_are_none_of_this_one() -> None:
     job = script()
     job.reconcile(ended(""), report=report(step=16, attempt=1, saves_checkpoints=True))

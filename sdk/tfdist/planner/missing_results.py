@@ -69,10 +69,14 @@ def missing_best_model(context: PlanContext, exports: ExportStatus, end: str) ->
     return Failure(ConditionReason.EXPORT_MISSING, text)
 
 
-def report_unused_checkpoint(context: PlanContext, builder: PlanBuilder, training: GangState) -> None:
-    """Set the condition and record the event of a training in which `checkpoint` had no effect, once at its end."""
+def report_what_had_no_effect(context: PlanContext, builder: PlanBuilder, training: GangState) -> None:
+    """Set the condition and record the event of a training that hides an error, or ignored `checkpoint`, at its end."""
     leader = training.leader
     if leader is None or training_succeeded(context.view.status) or not _is_known(leader):
+        return
+    if _has_failed(termination_message(leader.message)):
+        text = f"{leader.replica} (pod {leader.name}) has ended with exit code 0: {_why(leader)}; {_COMMAND_REMEDY}"
+        _degrade(builder, training, ConditionReason.FAILURE_IGNORED, EventReason.FAILURE_IGNORED, text)
         return
     if context.spec.checkpoint is None or context.runs_trainer(leader.role) or builder.progress().last_checkpoint:
         return
@@ -80,9 +84,12 @@ def report_unused_checkpoint(context: PlanContext, builder: PlanBuilder, trainin
         f"checkpoint had no effect: {leader.replica} (pod {leader.name}) has reported none, because {_why(leader)}; "
         "ignore this if the script saves and restores by itself"
     )
-    builder.set_conditions(Condition(ConditionType.DEGRADED, True, ConditionReason.CHECKPOINT_UNUSED, text))
-    identity = str(training.attempt)
-    builder.record_event(Event(EventReason.CHECKPOINT_UNUSED, text, warning=True, identity=identity))
+    _degrade(builder, training, ConditionReason.CHECKPOINT_UNUSED, EventReason.CHECKPOINT_UNUSED, text)
+
+
+def _degrade(builder: PlanBuilder, training: GangState, reason: ConditionReason, event: EventReason, text: str) -> None:
+    builder.set_conditions(Condition(ConditionType.DEGRADED, True, reason, text))
+    builder.record_event(Event(event, text, warning=True, identity=str(training.attempt)))
 
 
 def _is_known(pod: PodSummary) -> bool:
