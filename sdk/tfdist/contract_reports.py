@@ -32,6 +32,9 @@ from tfdist.contract_model import (
 SCHEMA_VERSION: Final = 1
 """Version of report and termination message; a field that changes its meaning raises it, a new field does not."""
 
+COMPLETED: Final = "Completed"
+"""Reason in the termination message of a program that has ended with 0; any other is that of a failure."""
+
 MAX_REPORT_BYTES: Final = 256 * 1024
 """Limit of the body of `GET /v1/progress`; a larger one is rejected."""
 MAX_REPORTED_MEMBERS: Final = 32

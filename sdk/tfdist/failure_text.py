@@ -42,6 +42,10 @@ _LOG: Final = re.compile(
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] "  # TensorFlow
     r"|(?:WARNING|INFO|DEBUG)\b:?|WARNING: All log messages before absl)"  # logging
 )
+_FATAL: Final = re.compile(r"^Fatal Python error: .")
+"""First line of what `faulthandler` writes for a signal, before the stacks and a long list of modules."""
+_MODULES: Final = re.compile(r"^(?:Extension modules: )?[\w.]*(?:, [\w.]+)* \(total: \d+\)$")
+"""That list, of which the end of the output may have only a part."""
 _VARYING: Final = re.compile(r"0x[0-9a-f]+|\d+")
 """Numbers: times, addresses, identifiers of threads and processes, steps."""
 
@@ -59,13 +63,16 @@ _LOST_CONNECTION: Final = re.compile(
 def cause_in(output: str) -> str:
     """Return the cause of a failure in one line of at most 512 characters, from the end of a program's output.
 
-    It is the type and message of the exception after the last traceback, with the error of the operation if
-    TensorFlow raised it in a graph, the first exception of a group, and file and line of a syntax error. Without a
-    traceback, whose first lines may have been cut off, it is that of the last line that names an error, or after the
-    last frame; else the last line that is neither a log message of a library nor a node of a graph. Returns "" for an
-    empty output.
+    It is the signal that `faulthandler` names, else the type and message of the exception after the last traceback,
+    with the error of the operation if TensorFlow raised it in a graph, the first exception of a group, and file and
+    line of a syntax error. Without a traceback, whose first lines may have been cut off, it is that of the last line
+    that names an error, or after the last frame; else the last line that is neither a log message of a library nor a
+    node of a graph. Returns "" for an empty output, and for the end of one of `faulthandler`.
     """
     lines = output.splitlines()
+    fatal = next(filter(_FATAL.match, reversed(lines)), "")
+    if fatal or any(_MODULES.match(line.lstrip(" ,")) for line in lines):
+        return fatal[:LONGEST_CAUSE]  # if its line was cut off, the exit code has the signal
     starts = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
     raised = [number for number in starts if not (number and _IGNORED.match(lines[number - 1]))]
     cause = _raised_after(lines, raised[-1]) if raised else ""

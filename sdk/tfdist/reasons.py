@@ -208,6 +208,11 @@ class ConditionReason(Reason):
         "each worker trains a model of its own on all data, because `fit` has one that was made outside of "
         "`strategy.scope()`; False if a later attempt trains one model",
     )
+    FAILURE_IGNORED = (
+        "FailureIgnored",
+        "`Degraded=True`",
+        "the script failed, and the command that runs it ended with 0 nevertheless; the message has the error",
+    )
     CHECKPOINT_UNUSED = (
         "CheckpointUnused",
         "`Degraded=True`",
@@ -272,6 +277,11 @@ class EventReason(Reason):
         "TrainedAlone",
         "Warning",
         "each worker trains a model of its own, see the condition `Degraded`. Once for each attempt",
+    )
+    FAILURE_IGNORED = (
+        "FailureIgnored",
+        "Warning",
+        "the command of a training that has ended hides the failure of its script, see the condition `Degraded`",
     )
     CHECKPOINT_UNUSED = (
         "CheckpointUnused",

@@ -32,6 +32,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "ExportMissing": "read the message: train by fit of Keras 3 in the process that the job starts, let it end by "
     "returning, and validate for a best model; or remove training.export",
     "FailedCreate": "free the quota, or change what the policy or webhook in the message rejects",
+    "FailureIgnored": "let the command end with the exit code of the script, in a shell by exec or set -eo pipefail",
     "FailurePolicy": "none: a rule of the job's failurePolicy fails it for this error",
     "GangSchedulerMissing": "install the gang scheduler or the queue system in the message, or change "
     "scheduling.gang or scheduling.queue",
@@ -57,7 +58,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "StorageLimitExceeded": "raise resources.limits.ephemeral-storage of the role or the sizeLimit of the emptyDir, "
     "and write checkpoints and data to a volume",
     "TrainedAlone": "create, load and compile the model in strategy.scope(), and leave TF_CONFIG as it is; or set "
-    "TFDIST_KERAS_FIT=alone in env if each worker is to train a model of its own",
+    "TFDIST_KERAS_FIT=alone in env, without checkpoint and training.export, if each worker is to train its own model",
     "Unschedulable": "check the resources, nodeSelector, tolerations and volumes that the scheduler's message names",
     "UserError": "correct the field, file or argument in the message and create the job again",
 }

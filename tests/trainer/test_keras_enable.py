@@ -5,6 +5,7 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import keras
@@ -90,3 +91,13 @@ def test_a_version_of_keras_that_was_not_tested_is_left_alone(
     # then
     assert keras.Model.fit is before
     assert "keras-fit-off keras=3.99.0" in capsys.readouterr().out
+
+
+def test_a_module_of_the_script_with_the_name_of_keras_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = ModuleType("keras")
+    own.__file__ = "/code/keras.py"
+    monkeypatch.setitem(sys.modules, "keras", own)
+    keras_import.prepare()
+    assert 'keras-fit-off keras=/code/keras.py reason="not Keras 3"' in capsys.readouterr().out

@@ -181,6 +181,20 @@ def test_without_an_optimizer_the_steps_follow_from_the_epoch() -> None:
     assert (fit.step, fit.total) == (24, 48)
 
 
+@pytest.mark.parametrize(("iterations", "batch"), [(0, 0), (0, 2), (None, 2)])
+def test_an_optimizer_that_a_model_does_not_use_has_no_steps_after_a_restart(
+    iterations: int | None, batch: int
+) -> None:
+    # given a GAN with optimizers of its own, which resumes in its fourth epoch
+    fit = FitProgress(5, 4)
+    fit.begin_epoch(3, iterations=iterations)
+    # when its first batch of this process has ended
+    assert fit.begin_batch(batch)
+    fit.end_batch(batch)
+    # then the steps are those of all attempts
+    assert (fit.step, fit.total) == (15 + batch + 1, 20)
+
+
 def test_a_fit_without_an_epoch_left_is_complete() -> None:
     fit = FitProgress(steps_per_epoch=8, epochs=6)
     fit.end(iterations=48)

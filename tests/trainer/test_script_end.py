@@ -11,7 +11,9 @@ import pytest
 from support.forked import Fork
 from support.polling import WAIT_SECONDS
 
+from tfdist import contract_reports
 from tfdist.contract_reports import TerminationMessage
+from tfdist_trainer import script_end
 
 SCRIPT = """
 import os, signal, sys, threading, time
@@ -83,6 +85,10 @@ FAILED = {
     ),
     "an exception group": ("train(); raise ExceptionGroup('two', [ValueError('x')])", 1, "Bug: ExceptionGroup: two"),
     "an assertion": ("train(); assert False, 'below 0.99'", 1, "Bug: AssertionError: below 0.99"),
+    "asyncio's cancellation": (
+        "import asyncio; train(); raise asyncio.CancelledError('x')", 1, "Bug: CancelledError: x"
+    ),
+    "an exception that is no Exception": ("train(); raise type('End', (BaseException,), {})('x')", 1, "Bug: "),
     "argparse's error": ("import argparse; train(); argparse.ArgumentParser().parse_args(['-x'])", 2, "Exit: "),
     "absl's main, which returns 3": ("from absl import app; train(); app.run(lambda _: 3)", 3, "Exit: "),
     "an exception of absl's main": ("from absl import app; train(); app.run(lambda _: 1 / 0)", 1, "Bug: ZeroDivision"),
@@ -114,7 +120,10 @@ def run(folder: Path, body: str, *command: str) -> "subprocess.CompletedProcess[
     (folder / "train.py").write_text(SCRIPT + body)
     environ = os.environ | {"TFDIST_JOB": "{}", "TFDIST_TERMINATION_LOG": str(folder / "text")}
     arguments = [sys.executable, *(command or ("train.py",))]
-    return subprocess.run(arguments, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=60)
+    with (folder / "train.py").open() as text:
+        return subprocess.run(
+            arguments, cwd=folder, env=environ, stdin=text, capture_output=True, text=True, check=False, timeout=60
+        )
 
 
 @pytest.mark.parametrize("body", SUCCEEDED.values(), ids=SUCCEEDED)
@@ -123,6 +132,16 @@ def test_what_a_script_has_trained_is_final_when_it_ends_with_0(body: str, tmp_p
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "final").exists(), done.stderr
     assert (tmp_path / "message").read_text() == "Completed: "
+
+
+def test_a_script_that_has_closed_its_output_is_final(tmp_path: Path) -> None:
+    closed = "from tfdist_trainer import log\ntrain(); os.close(1); os.close(2); log.event('saved'); log.error('x')"
+    assert run(tmp_path, closed, "-u", "train.py").returncode == 0
+    assert (tmp_path / "final").exists()
+
+
+def test_the_controller_knows_the_reason_of_a_success() -> None:
+    assert script_end.COMPLETED == contract_reports.COMPLETED
 
 
 @pytest.mark.parametrize(("body", "status", "message"), FAILED.values(), ids=FAILED)
@@ -139,18 +158,24 @@ def test_nothing_is_final_when_a_script_ends_otherwise(body: str, status: int, m
     "command",
     [
         ("-u", "train.py", "--x"),
+        ("links/link.py", "--x"),
         ("-um", "train", "--x"),
         ("-W", "ignore", "-m", "train", "--x"),
         ("-c", "import train", "--x"),
+        ("-", "--x"),
+        ("-u",),
     ],
 )
 def test_a_script_does_not_see_that_it_was_started_again(command: tuple[str, ...], tmp_path: Path) -> None:
     # given a script that notes what it sees of its interpreter
     note = """
 main = sys.modules["__main__"]
-seen = [sys.argv, sys.path[0], main.__name__, sys.flags.utf8_mode, sys.warnoptions, Path("helper.py").exists()]
+file = getattr(main, "__file__", None)
+seen = [sys.argv, sys.path[0], main.__name__, file, sys.flags.utf8_mode, sys.warnoptions, Path("helper.py").exists()]
 Path(f"seen-{os.environ.get('TFDIST_KERAS_FIT')}").write_text(repr(seen))
 """
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links/link.py").symlink_to("../train.py")  # Python imports what is next to the file, not to the link
     for switch in ("off", "on"):  # `off` leaves the interpreter alone
         os.environ["TFDIST_KERAS_FIT"] = switch
         try:
@@ -161,10 +186,21 @@ Path(f"seen-{os.environ.get('TFDIST_KERAS_FIT')}").write_text(repr(seen))
     assert (tmp_path / "seen-on").read_text() == (tmp_path / "seen-off").read_text()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("tfdist_example.py",), ("-m", "tfdist_example"), ("-c", "import multiprocessing, train"), ("-",), ("-u",)],
+)
+def test_every_script_of_an_interpreter_is_final(command: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "tfdist_example.py").write_text("import train")
+    done = run(tmp_path, "train()", *command)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "final").exists()
+
+
 def test_a_traceback_begins_with_the_line_of_the_script(tmp_path: Path) -> None:
     lines = run(tmp_path, "raise ValueError('x')").stderr.splitlines()
     assert lines[0].startswith("Traceback")
-    assert 'File "train.py"' in lines[1]
+    assert f'File "{tmp_path}/train.py"' in lines[1]
     assert json.dumps(lines).count("File ") == 1
 
 

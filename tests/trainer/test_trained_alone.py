@@ -71,7 +71,7 @@ def test_a_job_that_asks_for_one_training_ends_with_78(seen: list[Any], asked: d
     reported, (reason, message, exit_code) = seen
     assert (reported, reason, exit_code) == ("alone", "Configuration", 78)
     assert "create, load and compile the model in strategy.scope()" in message
-    assert "TFDIST_KERAS_FIT=alone" in message
+    assert "remove checkpoint and training.export, and set TFDIST_KERAS_FIT=alone" in message
 
 
 def test_a_fit_of_all_workers_is_left_alone_and_so_is_one_in_its_callback(seen: list[Any]) -> None:

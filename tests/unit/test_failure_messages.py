@@ -142,12 +142,17 @@ def test_a_replica_that_its_node_never_admitted_has_the_kubelets_text_and_no_log
         pytest.param(
             {"signal": 9, "reason": "OOMKilled"}, "OOMKilled: the container exceeded its memory limit", id="oom"
         ),
+        pytest.param(
+            {"exit_code": 134, "signal": 6, "message": "Extension modules: h5py.h5, numpy.linalg (total: 57)\n"},
+            "killed by signal 6 (SIGABRT)",
+            id="the end of faulthandler's output",
+        ),
         pytest.param({"exit_code": 139, "signal": 11}, "step=7 loss=0.1", id="its own fault: the log may show it"),
     ],
 )
 def test_the_last_line_of_a_log_is_not_the_cause_of_a_kill(seen: dict[str, Any], text: str) -> None:
     job = Lifecycle(BOTH)
-    job.reconcile([pod("worker-0", "F", message="step=6\nstep=7 loss=0.1\n", **seen), pod("worker-1")])
+    job.reconcile([pod("worker-0", "F", **{"message": "step=6\nstep=7 loss=0.1\n", **seen}), pod("worker-1")])
     assert text in job.message("Restarting")
     assert text in job.status["failures"][-1]["message"]
 

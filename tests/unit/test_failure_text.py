@@ -123,6 +123,16 @@ CAUSES = {
         f"{FRAMES}InvalidArgumentError: bad label [[{{{{node x}}}}]] [Op:f]",
         "InvalidArgumentError: bad label",
     ),
+    "a signal that faulthandler names": (
+        'Fatal Python error: Aborted\n\nThread 0x7f (most recent call first):\n  File "a.py", line 1 in f\n\n'
+        "Extension modules: numpy.linalg, h5py.h5 (total: 2)\n",
+        "Fatal Python error: Aborted",
+    ),
+    "the end of its stacks and modules": (
+        '  File "a.py", line 1 in f\n\nExtension modules: h5py.h5, scipy.linalg (total: 57)\n',
+        "",
+    ),
+    "a part of its list of modules": (", h5py._hl, scipy.linalg (total: 57)\n", ""),
     "no exception": (f"loading\nno such table\n{ABSL}\n{TENSORFLOW}\n\t [[node]]\n", "no such table"),
     "log messages alone": (f"{TENSORFLOW}\n{ABSL}\n", ABSL),
     "a traceback that ends in its frames": (FRAMES, "load()"),

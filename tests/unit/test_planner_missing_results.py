@@ -149,6 +149,37 @@ def test_a_script_that_ends_by_os_exit_loses_the_checkpoint_of_its_end() -> None
     assert "os._exit" in job.message("Failed")
 
 
+@pytest.mark.parametrize(
+    ("failure", "cause"),
+    [
+        ({"reason": "Bug", "message": "ValueError: no"}, "its script has failed (ValueError: no)"),
+        ({"reason": "Exit", "message": ""}, "its script has failed (Exit)"),
+        ({"reason": "Preempted", "message": "SIGTERM arrived"}, "its script has failed (SIGTERM arrived)"),
+    ],
+)
+@pytest.mark.parametrize("which", [(), ("Final",)])
+def test_a_shell_does_not_hide_the_failure_of_a_script(
+    failure: dict[str, str], cause: str, which: tuple[str, ...]
+) -> None:
+    # given a checkpoint of the last step before the failure
+    job = script(*which)
+    # when `bash -c "python train.py | tee log"` ends with 0
+    job.reconcile(ended(message(**SAVED, saves_checkpoints=True, **failure)))
+    # then
+    assert job.condition_status("Failed") == ("True", "ExportMissing" if which else "CheckpointMissing")
+    assert cause in job.message("Failed")
+    assert "set -eo pipefail" in job.message("Failed")
+
+
+def test_a_failure_that_a_shell_hides_is_named_if_nothing_is_missing() -> None:
+    job = Lifecycle(BOTH, training={"script": "/train.py"})
+    todo = job.reconcile(ended(message(reason="Bug", message="ValueError: no")))
+    assert job.status["phase"] == "Succeeded"
+    assert job.condition_status("Degraded") == ("True", "FailureIgnored")
+    assert "its script has failed (ValueError: no)" in job.message("Degraded")
+    assert event_reasons(todo) == ["FailureIgnored", "Succeeded"]
+
+
 def test_reports_of_an_earlier_attempt_are_none_of_this_one() -> None:
     job = script()
     job.reconcile(ended(""), report=report(step=16, attempt=1, saves_checkpoints=True))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tfdist.contract import ExitCode, Phase, Role
-from tfdist.contract_reports import ProgressReport
+from tfdist.contract_reports import COMPLETED, ProgressReport
 from tfdist_trainer import __version__, environment, errors, heartbeat, log, report_server, termination
 from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.reporter import Reporter, first_report
@@ -62,7 +62,7 @@ def _attempt(reporter: Reporter, config: Path | None) -> int:
         log.error(f"tfdist-train: {failure.message}")
         write_termination_message(failure.reason, failure.message)
         return failure.exit_code
-    write_termination_message("Completed", "")
+    write_termination_message(COMPLETED, "")
     return ExitCode.DONE
 
 

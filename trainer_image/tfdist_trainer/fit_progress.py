@@ -20,11 +20,15 @@ class FitProgress:
         self._epoch = 0
         self._epoch_start = 0
         self._is_new_epoch = False
+        self._is_counted = True
+        """Whether `step` includes the batches before the first one of this `fit` in its epoch."""
 
     def begin_epoch(self, epoch: int, iterations: int | None) -> None:
         """Begin `epoch`, from 0; `iterations` are those of the optimizer, None if unknown."""
         if self.step is None:
-            self.step = iterations if iterations is not None else epoch * (self._steps_per_epoch or 0)
+            # A GAN may train with optimizers of its own: the one that it is compiled with has 0 after a restart, too.
+            self._is_counted = bool(iterations) or epoch == 0
+            self.step = iterations or epoch * (self._steps_per_epoch or 0)
         self._epoch, self._epoch_start, self._is_new_epoch = epoch, self.step, True
 
     def begin_batch(self, batch: int) -> bool:
@@ -34,6 +38,8 @@ class FitProgress:
         """
         if not self._is_new_epoch or self.step is None:
             return False
+        if not self._is_counted:
+            self.step, self._is_counted = self.step + batch, True
         self._epoch_start, self._is_new_epoch = self.step - batch, False
         self._update_total()
         return True

@@ -147,6 +147,11 @@ def prepare(random_state: Any = None) -> None:
     """
     import keras  # noqa: PLC0415  imported already
 
+    if not hasattr(getattr(keras, "config", None), "backend"):  # Keras 2, or a module of the script with this name
+        from tfdist_trainer import log  # noqa: PLC0415
+
+        log.event("keras-fit-off", keras=keras.__file__, reason="not Keras 3")
+        return
     if keras.config.backend() != "tensorflow":
         return
     from tfdist_trainer.keras import (  # noqa: PLC0415

@@ -1,6 +1,8 @@
 """One line on standard output for each event: the time, the event's name, and fields; no URL has credentials."""
 
+import contextlib
 import sys
+from typing import TextIO
 
 from tfdist.url_credentials import without_credentials
 from tfdist_trainer.timestamps import now_text
@@ -17,12 +19,18 @@ def also(**fields: object) -> None:
 def event(name: str, /, **fields: object) -> None:
     """Write `name` and `fields` as one line, floats with 4 significant digits."""
     text = " ".join(f"{key}={_text(value)}" for key, value in {**fields, **_also}.items() if value is not None)
-    print(without_credentials(f"{now_text()} {name} {text}".rstrip()), flush=True)
+    _write(f"{now_text()} {name} {text}".rstrip(), sys.stdout)
 
 
 def error(text: str) -> None:
     """Write the error message of this replica to standard error, as one line."""
-    print(without_credentials(text), file=sys.stderr, flush=True)
+    _write(text, sys.stderr)
+
+
+def _write(line: str, stream: TextIO | None) -> None:
+    """Write a line; a script may have closed the stream, or the program that reads it may have ended."""
+    with contextlib.suppress(OSError, ValueError):
+        print(without_credentials(line), file=stream, flush=True)
 
 
 def _text(value: object) -> str:

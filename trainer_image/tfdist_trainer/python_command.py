@@ -18,6 +18,7 @@ class Kind(StrEnum):
     SCRIPT = "script"
     MODULE = "module"
     CODE = "code"
+    INPUT = "input"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class PythonCommand:
 
     kind: Kind
     target: str
-    """Path of the script, name of the module, or the code."""
+    """Path of the script, name of the module, the code, or what `sys.argv` has for a script of standard input."""
     arguments: tuple[str, ...]
 
     @property
@@ -67,7 +68,7 @@ def _is_this_interpreter(word: str) -> bool:
 
 
 def started_with(arguments: Sequence[str], original: Sequence[str]) -> tuple[list[str], PythonCommand] | None:
-    """Return the options of an interpreter and what it runs; None for standard input and a prompt.
+    """Return the options of an interpreter and what it runs; None if that is not known.
 
     Args:
         arguments: `sys.argv` before anything has changed it.
@@ -81,6 +82,10 @@ def started_with(arguments: Sequence[str], original: Sequence[str]) -> tuple[lis
             return None
         others = [flags[:-1]] if len(flags) > len("-c") else []
         return [*original[1 : end - 2], *others], PythonCommand(kind, original[end - 1], rest)
-    if arguments[0] in {"", "-"} or original[end - 1] != arguments[0]:
+    if arguments[0] == "":
+        return list(original[1:]), PythonCommand(Kind.INPUT, "", ())
+    if original[end - 1] != arguments[0]:
         return None
+    if arguments[0] == "-":
+        return list(original[1 : end - 1]), PythonCommand(Kind.INPUT, "-", rest)
     return list(original[1 : end - 1]), PythonCommand(Kind.SCRIPT, arguments[0], rest)

@@ -1,6 +1,6 @@
 """Runs a script of a job that Python was started with, so that its end is known (`script_end`).
 
-    python OPTIONS run_script.py script|module|code TARGET ARGUMENTS ...
+    python OPTIONS run_script.py script|module|code|input TARGET ARGUMENTS ...
 
 `tfdist_trainer_keras.pth` calls `restart` at the start of every interpreter with `TFDIST_JOB`: it replaces the process
 by this program in the same interpreter with the same options, which takes as long as a start of Python. So a script
@@ -14,8 +14,11 @@ from typing import Final
 
 from tfdist_trainer.python_command import Kind, PythonCommand, started_with
 
-_OWN: Final = ("tfdist_", "tfdist-")
-"""Beginnings of the names of our own modules and commands, which have an end of their own."""
+_OWN_MODULES: Final = frozenset({"tfdist_trainer", "tfdist_launch"})
+_OWN_COMMANDS: Final = frozenset({"tfdist-train", "tfdist-launch"})
+"""Our own modules and commands have an end of their own."""
+_OF_MULTIPROCESSING: Final = "from multiprocessing."
+"""The code of its helpers begins with it, such as `from multiprocessing.spawn import spawn_main`."""
 
 
 def restart() -> None:
@@ -28,16 +31,26 @@ def restart() -> None:
     started = started_with(sys.argv, sys.orig_argv)
     if started is None:
         return
-    if started[1].kind is Kind.CODE and "multiprocessing" in started[1].target:
+    if started[1].kind is Kind.CODE and started[1].target.startswith(_OF_MULTIPROCESSING):
         from tfdist_trainer import script_end  # noqa: PLC0415  light, but not needed by most interpreters
 
         script_end.follow_children()
         return
-    if Path(started[1].target).name.startswith(_OWN):
-        return
     options, command = started
+    if _is_own(command) or (command.kind is Kind.INPUT and _is_prompt()):
+        return
     arguments = [sys.executable, *options, __file__, command.kind, command.target, *command.arguments]
     os.execv(sys.executable, arguments)  # noqa: S606  the same interpreter
+
+
+def _is_prompt() -> bool:
+    return sys.stdin is None or sys.stdin.isatty()
+
+
+def _is_own(command: PythonCommand) -> bool:
+    if command.kind is Kind.MODULE:
+        return command.target.partition(".")[0] in _OWN_MODULES
+    return Path(command.target).name in _OWN_COMMANDS
 
 
 def main() -> None:

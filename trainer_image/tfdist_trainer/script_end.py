@@ -9,8 +9,11 @@ It is around every interpreter in a pod, so it imports at once only what starts 
 """
 
 import atexit
+import builtins
+import contextlib
 import functools
 import os
+import pkgutil
 import runpy
 import sys
 import threading
@@ -21,9 +24,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NoReturn
 
+from tfdist.failure_text import cause_in  # at once: the script's folder, searched later, may have a `tfdist.py`
 from tfdist_trainer.python_command import Kind, PythonCommand
 
 COMPLETED: Final = "Completed"
+"""As in `tfdist.contract_reports`, which is not imported for it: that takes longer than Python's start."""
 _SCRIPT_ENV: Final = "TFDIST_SCRIPT_PROCESS"
 """Process and `TF_CONFIG` of a script, which processes that it starts inherit."""
 _STATUSES: Final = 256
@@ -106,7 +111,9 @@ def run(command: PythonCommand) -> None:
         if status_of(end.code):
             _fail(end)
             raise
-    except Exception as error:
+    except KeyboardInterrupt:  # the interpreter ends by its signal
+        raise
+    except BaseException as error:
         error.__traceback__ = _frames_of_script(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
         raise SystemExit(_fail(error)) from None
@@ -161,14 +168,35 @@ def _execute(command: PythonCommand) -> None:
         _search_first(Path.cwd())
         runpy.run_module(command.target, run_name="__main__", alter_sys=True)
     elif command.kind is Kind.SCRIPT:
-        if not Path(command.target).is_dir():  # which `run_path` searches first
-            _search_first(Path(command.target).absolute().parent)
-        runpy.run_path(command.target, run_name="__main__")
+        _execute_path(command.target)
+    elif command.kind is Kind.INPUT:
+        _search_first(Path())
+        code = compile(sys.stdin.buffer.read(), "<stdin>", "exec", dont_inherit=True)
+        _execute_main(code, __file__="<stdin>")
     else:
         sys.argv[0] = "-c"
         _search_first(Path())
-        sys.modules["__main__"] = main = types.ModuleType("__main__")
-        exec(compile(command.target, "<string>", "exec"), vars(main))  # noqa: S102  the command is the user's own
+        _execute_main(compile(command.target, "<string>", "exec", dont_inherit=True))
+
+
+def _execute_path(path: str) -> None:
+    """Run a script, or what only `runpy` knows to run: a folder, an archive or bytecode.
+
+    `runpy` gives a script a relative `__file__`, and does not follow links to the modules next to it.
+    """
+    if pkgutil.get_importer(path) is not None or path.endswith(".pyc"):
+        runpy.run_path(path, run_name="__main__")
+        return
+    script = Path(path).absolute()
+    _search_first(script.resolve().parent)
+    code = compile(script.read_bytes(), str(script), "exec", dont_inherit=True)
+    _execute_main(code, __file__=str(script), __cached__=None)
+
+
+def _execute_main(code: types.CodeType, **attributes: str | None) -> None:
+    sys.modules["__main__"] = main = types.ModuleType("__main__")
+    vars(main).update(attributes, __builtins__=builtins)
+    exec(code, vars(main))  # noqa: S102  the command is the user's own
 
 
 def _search_first(folder: Path) -> None:
@@ -209,9 +237,8 @@ def _finish(function: Callable[[], object]) -> None:
         leave_with(error)
 
 
-def _fail(error: SystemExit | Exception) -> int:
+def _fail(error: BaseException) -> int:
     """Write the termination message of an error that ends the script, and return the exit status."""
-    from tfdist.failure_text import cause_in  # noqa: PLC0415
     from tfdist_trainer import errors  # noqa: PLC0415
 
     if isinstance(error, SystemExit):
@@ -234,8 +261,9 @@ def _leave_peers() -> None:
 
 
 def _exit(status: int) -> NoReturn:
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # the script may have closed it
+            stream.flush()
     os._exit(status)
 
 

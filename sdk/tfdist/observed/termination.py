@@ -29,9 +29,13 @@ def failure_message(pod: PodSummary) -> str:
     if pod.disrupted and pod.message:
         remedy = _STORAGE_REMEDY if exceeded_own_storage(pod.reason, pod.message) else ""
         return f"{pod.reason}: {cause_in(pod.message)}{remedy}"
-    if pod.signal == signal.SIGKILL:
-        return "killed by signal 9 (SIGKILL)"
-    return cause_in(pod.message) or pod.reason
+    killed = pod.signal == signal.SIGKILL
+    return ("" if killed else cause_in(pod.message)) or _signal(pod) or pod.reason
+
+
+def _signal(pod: PodSummary) -> str:
+    names = {int(each): each.name for each in signal.Signals}
+    return f"killed by signal {pod.signal} ({names[pod.signal]})" if pod.signal in names else ""
 
 
 def describe_failure(pod: PodSummary) -> str:

@@ -12,7 +12,7 @@ from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure
 from tfdist.planner.gang import plan_gang
-from tfdist.planner.missing_results import missing_best_model, missing_of_training, report_unused_checkpoint
+from tfdist.planner.missing_results import missing_best_model, missing_of_training, report_what_had_no_effect
 from tfdist.planner.plan import Event, Plan
 from tfdist.planner.success_policy import training_succeeded_condition, training_text
 from tfdist.planner.trained_alone import report_training_alone
@@ -49,7 +49,7 @@ def evaluate_after_training(
     if missing := missing_of_training(context, training):
         return builder.fail(missing)
     report_training_alone(context, builder, training)
-    report_unused_checkpoint(context, builder, training)
+    report_what_had_no_effect(context, builder, training)
     builder.set_conditions(*training_succeeded_condition(context, builder.progress()))
     _release(context, builder, training)
     evaluator, evaluation = map(context.states.get, (GangName.EVALUATOR, GangName.EVALUATION))

@@ -7,7 +7,7 @@ is not known, and a message that was cut, decide nothing: training counts as don
 from tfdist.api.export import ExportedModel
 from tfdist.api.status import ConditionType, ExportStatus
 from tfdist.contract import ExitCode, Task
-from tfdist.contract_reports import ProgressReport, TerminationMessage
+from tfdist.contract_reports import COMPLETED, ProgressReport, TerminationMessage
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodSummary
 from tfdist.planner import reported
@@ -22,9 +22,11 @@ from tfdist.status.phase import training_succeeded
 from tfdist.termination import termination_message
 
 _NO_REPORT = (
-    "the script has ended by os._exit or in a process that was killed, or its image has no tfdist-trainer, or a Keras "
-    "that tfdist-trainer does not support"
+    "the script has called no fit of Keras 3, or has ended by os._exit or in a process that was killed, or its image "
+    "has no tfdist-trainer, or a Keras that tfdist-trainer does not support"
 )
+_IGNORED_FAILURE = "its script has failed ({}), and the command that runs it has ended with 0 nevertheless"
+_COMMAND_REMEDY = "let the command end with the exit code of the script, in a shell by `exec` or `set -eo pipefail`"
 _NO_FIT = "no fit of Keras 3 has ended in the process of the script"
 _SCRIPT_REMEDY = (
     "train by fit of Keras 3 in the process that the job starts, let that end by returning or by sys.exit, and install "
@@ -67,10 +69,14 @@ def missing_best_model(context: PlanContext, exports: ExportStatus, end: str) ->
     return Failure(ConditionReason.EXPORT_MISSING, text)
 
 
-def report_unused_checkpoint(context: PlanContext, builder: PlanBuilder, training: GangState) -> None:
-    """Set the condition and record the event of a training in which `checkpoint` had no effect, once at its end."""
+def report_what_had_no_effect(context: PlanContext, builder: PlanBuilder, training: GangState) -> None:
+    """Set the condition and record the event of a training that hides an error, or ignored `checkpoint`, at its end."""
     leader = training.leader
     if leader is None or training_succeeded(context.view.status) or not _is_known(leader):
+        return
+    if _has_failed(termination_message(leader.message)):
+        text = f"{leader.replica} (pod {leader.name}) has ended with exit code 0: {_why(leader)}; {_COMMAND_REMEDY}"
+        _degrade(builder, training, ConditionReason.FAILURE_IGNORED, EventReason.FAILURE_IGNORED, text)
         return
     if context.spec.checkpoint is None or context.runs_trainer(leader.role) or builder.progress().last_checkpoint:
         return
@@ -78,9 +84,12 @@ def report_unused_checkpoint(context: PlanContext, builder: PlanBuilder, trainin
         f"checkpoint had no effect: {leader.replica} (pod {leader.name}) has reported none, because {_why(leader)}; "
         "ignore this if the script saves and restores by itself"
     )
-    builder.set_conditions(Condition(ConditionType.DEGRADED, True, ConditionReason.CHECKPOINT_UNUSED, text))
-    identity = str(training.attempt)
-    builder.record_event(Event(EventReason.CHECKPOINT_UNUSED, text, warning=True, identity=identity))
+    _degrade(builder, training, ConditionReason.CHECKPOINT_UNUSED, EventReason.CHECKPOINT_UNUSED, text)
+
+
+def _degrade(builder: PlanBuilder, training: GangState, reason: ConditionReason, event: EventReason, text: str) -> None:
+    builder.set_conditions(Condition(ConditionType.DEGRADED, True, reason, text))
+    builder.record_event(Event(event, text, warning=True, identity=str(training.attempt)))
 
 
 def _is_known(pod: PodSummary) -> bool:
@@ -115,11 +124,23 @@ def _explanation(context: PlanContext, leader: PodSummary, missing: list[Exporte
             "no validation of fit was saved as the best one; pass validation_data to fit, or remove Best from "
             "training.export.which"
         )
-    return f"{_why(leader)}; {_SCRIPT_REMEDY}, or remove training.export"
+    return f"{_why(leader)}; {_remedy(leader)}, or remove training.export"
 
 
 def _why(leader: PodSummary) -> str:
-    return _NO_FIT if termination_message(leader.message) is not None else _NO_REPORT
+    message = termination_message(leader.message)
+    if message is None:
+        return _NO_REPORT
+    return _IGNORED_FAILURE.format(message.message or message.reason) if _has_failed(message) else _NO_FIT
+
+
+def _remedy(leader: PodSummary) -> str:
+    return _COMMAND_REMEDY if _has_failed(termination_message(leader.message)) else _SCRIPT_REMEDY
+
+
+def _has_failed(message: TerminationMessage | None) -> bool:
+    """Return whether a script has not ended with 0, although its pod has."""
+    return message is not None and message.reason != COMPLETED
 
 
 def _missing_checkpoint(context: PlanContext, training: GangState, leader: PodSummary) -> Failure | None:
@@ -133,12 +154,12 @@ def _missing_checkpoint(context: PlanContext, training: GangState, leader: PodSu
         return None
     progress = reported.progress(context.view, training)
     last = progress.last_checkpoint
-    if last is not None and (message is not None or (progress.step or 0) <= last.step):
+    if last is not None and (not _has_failed(message) if message else (progress.step or 0) <= last.step):
         return None
     saved = f"the last one is of step {last.step}, and training had reached step {progress.step}" if last else "none"
     text = (
         f"{leader.replica} (pod {leader.name}) has ended with exit code 0, but has not saved the end of its training "
-        f"in checkpoint.directory ({saved}): {_NO_FIT if message else _ENDED_EARLY}; {_SCRIPT_REMEDY}"
+        f"in checkpoint.directory ({saved}): {_why(leader) if message else _ENDED_EARLY}; {_remedy(leader)}"
     )
     return Failure(ConditionReason.CHECKPOINT_MISSING, text)
 

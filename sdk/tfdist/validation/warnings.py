@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from tfdist.api.v1 import TFDistJob
+from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import JOB_ENV, MAIN_CONTAINER, Role
 from tfdist.render.template import all_containers, main_container, template_without_script
 from tfdist.validation.api_server_rules import container_ports
@@ -22,6 +22,7 @@ from tfdist.validation.programs import program_warnings
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
 KERAS: Final = ">=3.15.1,<3.16"
 """Versions of Keras whose `fit` the trainer extends; `tfdist_trainer.upstream.hook` has the same."""
+_FIT_ENV: Final = "TFDIST_KERAS_FIT"
 _PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
 _READS_TRAINING: Final = ("tfdist_trainer", JOB_ENV)
 """A command that contains one of these starts the bundled trainer, or reads `training`."""
@@ -40,7 +41,14 @@ def warnings(
     templates = role_templates(job, pod_defaults)
     found: dict[FieldError, None] = dict.fromkeys(first(program_warnings(job, templates)) if programs else ())
     for role, template in different(templates):
-        for check in (_host_network, _training_ignored, _needs_trainer, _unknown_port_names, pod_name_warnings):
+        for check in (
+            _host_network,
+            _training_ignored,
+            _needs_trainer,
+            _fit_left_to_keras,
+            _unknown_port_names,
+            pod_name_warnings,
+        ):
             found |= dict.fromkeys(first(check(job, role, template)))
     return limited(found, "warning")
 
@@ -76,14 +84,41 @@ def _needs_trainer(job: TFDistJob, role: Role, _: Template) -> Iterator[FieldErr
     own_image = "image" in main_container(template_without_script(job, role))
     if spec.training is None or spec.training.script is None or role is Role.PS or not own_image:
         return
-    requested = {"checkpoint": spec.checkpoint, "evaluation": spec.evaluation, "training.export": spec.training.export}
-    names = [name for name, value in requested.items() if value is not None]
+    names = _requested_of_fit(job)
     if names:
         text = (
             f"{' and '.join(names)} of a script needs tfdist-trainer and keras{KERAS} in the image, which are not "
             "visible here; install them (pip install tfdist-trainer), or let the script do it by itself"
         )
         yield FieldError(source_path(job, role, MAIN_CONTAINER, lambda c: ".image" if "image" in c else None), text)
+
+
+def _fit_left_to_keras(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield a variable that keeps the trainer from what the job requests of `fit`."""
+    if job.spec.runs_program or role in {Role.PS, Role.EVALUATOR}:
+        return
+    values = {each["name"]: each.get("value") or "" for each in main_container(template).get("env", ())}
+    value = values.get(_FIT_ENV, "").lower()
+    trains_alone = value == "alone" and job.spec.strategy is Strategy.MULTI_WORKER_MIRRORED
+    names = _requested_of_fit(job)
+    if names and (value == "off" or (trains_alone and job.spec.replicas(Role.WORKER) > 1)):
+        text = (
+            f"with {_FIT_ENV}={value} fit neither saves, reports evaluations nor exports, so {' and '.join(names)} has "
+            "no effect unless the script does it by itself; remove the variable, or the field"
+        )
+        yield FieldError(source_path(job, role, MAIN_CONTAINER, _place_of_fit_env), text)
+
+
+def _place_of_fit_env(container: Mapping[str, Any]) -> str | None:
+    names = [each["name"] for each in container.get("env", ())]
+    return f".env[{names.index(_FIT_ENV)}]" if _FIT_ENV in names else None
+
+
+def _requested_of_fit(job: TFDistJob) -> list[str]:
+    spec = job.spec
+    export = spec.training.export if spec.training else None
+    requested = {"checkpoint": spec.checkpoint, "evaluation": spec.evaluation, "training.export": export}
+    return [name for name, value in requested.items() if value is not None]
 
 
 def _unknown_port_names(job: TFDistJob, role: Role, template: Mapping[str, Any]) -> Iterator[FieldError]:
@@ -111,3 +146,13 @@ def _ports_by_name(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _place_of_port_name(place: str, container: Mapping[str, Any]) -> str | None:
     return place if place in dict(_ports_by_name(container)) else None
+
+
+_CHECKS: Final = (
+    _host_network,
+    _training_ignored,
+    _needs_trainer,
+    _fit_left_to_keras,
+    _unknown_port_names,
+    pod_name_warnings,
+)

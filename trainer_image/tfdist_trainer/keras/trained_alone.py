@@ -51,6 +51,7 @@ class TrainedAlone:
 
     def __init__(self, job: ReplicaJob, allowed_by: str) -> None:
         self._job, self._allowed_by = job, allowed_by
+        self._asks_for_one = job.checkpoint is not None or job.export is not None
         self._is_reported = False
         self._running = 0
         """Number of calls of `fit` of all workers that run: one in a callback of theirs is a part of them."""
@@ -74,12 +75,15 @@ class TrainedAlone:
         if self._running or self._is_reported:
             return
         self._is_reported = True
+        alone = f"set {self._allowed_by} if each worker is to train a model of its own"
+        if self._asks_for_one:
+            alone = f"remove checkpoint and training.export, and {alone}"
         text = (
             f"fit runs on each of {_workers(self._job)} workers alone, because the model is not one of "
             "MultiWorkerMirroredStrategy: create, load and compile the model in strategy.scope(), and leave TF_CONFIG "
-            f"as it is; or set {self._allowed_by} if each worker is to train a model of its own"
+            f"as it is; or {alone}"
         )
         log.event("trained-alone", model=model.name, reason=text)
         script.report_training_alone()
-        if self._job.checkpoint is not None or self._job.export is not None:
+        if self._asks_for_one:
             script_end.leave_with(ConfigurationError(text))

@@ -50,7 +50,7 @@ def _rejected(needs: str, original: Callable[..., Any]) -> Callable[..., Any]:  
     def fit(*_: Any, **__: Any) -> Any:
         text = (
             f"Keras {keras.__version__}: {needs} of this job needs keras{KERAS}, which `pip install tfdist-trainer` "
-            "installs; change the image, or set TFDIST_KERAS_FIT=off to leave fit to Keras"
+            "installs; change the image, or remove what needs it"
         )
         script_end.leave_with(ConfigurationError(text))
 
