@@ -243,6 +243,7 @@ def _record_assignment(original: Callable[..., None]) -> Callable[..., None]:
             else:
                 original(self, value)
             return
+        value = step.of_all_rows(self, value)
         step.record(self, value)
         if self.aggregation == "only_first_replica":  # a counter, equal on all replicas
             keras_fit.assign_locally(self, value)
