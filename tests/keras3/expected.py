@@ -17,6 +17,9 @@ class Equal:
     without_strategy: bool = False
     """Whether the one process has TensorFlow's default strategy: Keras fails or takes a batch away under any other."""
 
+    reason: str = ""
+    """Why the tolerance or the strategy is another one."""
+
 
 @dataclass(frozen=True)
 class Differs:
@@ -35,48 +38,155 @@ EXPECTED: Final[dict[str, Equal | Differs]] = {
     "batch_normalization_and_dropout": Differs("statistics are those of a worker's part of a batch; dropout is drawn"),
     "callbacks_that_control": EXACT,
     "callbacks_that_write": EXACT,
+    "character_rnn": Equal(
+        1e-5, without_strategy=True, reason="under one, Keras takes a batch to build the model: the order is another"
+    ),
     "class_and_sample_weights": EXACT,
     "compiled_by_xla": EXACT,
     "custom_train_step": EXACT,
     "custom_training_loop": EXACT,
+    "diffusion": Differs("each worker draws the noise of its images"),
     "distributed_dataset": EXACT,
+    "export_archive": EXACT,
     "generative_adversarial": Differs("each worker draws the noise of its generated examples"),
-    # Keras takes the first batches away to build the model, which a generator does not give again.
-    "generator": Equal(1e-5, without_strategy=True),
-    # Keras calls `merge_call` inside of a `cond`, which the strategy rejects.
-    "gradient_accumulation": Equal(1e-5, without_strategy=True),
+    "generator": Equal(1e-5, without_strategy=True, reason="under one, Keras takes a generator's first batches away"),
+    "grad_cam": EXACT,
+    "gradient_accumulation": Equal(1e-5, without_strategy=True, reason="one rejects `merge_call` inside of a `cond`"),
     "image_classifier": EXACT,
     "image_classifier_arrays": EXACT,
+    "images_from_folder": Equal(
+        1e-5, without_strategy=True, reason="under one, Keras takes a batch to build the model: the order is another"
+    ),
     "knowledge_distillation": EXACT,
     "learning_rate_schedules": EXACT,
     "loop_over_batches": EXACT,
     "metric_learning": Differs("an anchor is compared with the positives of its worker's part of a batch"),
-    # A part of a batch is rounded to bfloat16 by itself, and such a number has eight bits.
-    "mixed_precision": Equal(2e-2),
-    # As above: it overwrites the weights inside of a `cond`.
-    "moving_average_of_weights": Equal(1e-5, without_strategy=True),
+    "mixed_precision": Equal(2e-2, reason="a part of a batch is rounded to bfloat16, which has eight bits, by itself"),
+    "mixup_and_cutmix": Equal(
+        1e-5, without_strategy=True, reason="under one, Keras takes a batch to build the model: the order is another"
+    ),
+    "moving_average_of_weights": Equal(
+        1e-5, without_strategy=True, reason="one rejects to overwrite the weights inside of a `cond`"
+    ),
+    "object_detection": EXACT,
+    "own_callbacks": Equal(
+        1e-5, without_strategy=True, reason="under one, `float` does not convert the learning rate of Keras"
+    ),
+    "own_layers": EXACT,
+    "own_metrics": EXACT,
     "prediction_in_order": EXACT,
+    "pretrained_weights": EXACT,
     "py_dataset": EXACT,
     "record_files": Differs("each worker reads files of its own, so batches have other examples"),
     "regularizers_and_constraints": EXACT,
     "run_eagerly": EXACT,
     "save_and_load": EXACT,
     "segmentation": EXACT,
+    "semi_supervised": Differs("each worker has neighbors and noise of its own"),
     "sequence_tagging": EXACT,
     "several_inputs_and_outputs": EXACT,
-    # Keras takes a batch to build the model, and the next iteration has another order.
-    "shuffled_pipeline": Equal(1e-5, without_strategy=True),
-    # Keras builds the model with the first element of a triplet alone.
-    # Adam divides by the root of a small second moment, which enlarges rounding.
-    "siamese_triplet": Equal(2e-4, without_strategy=True),
+    "shuffled_pipeline": Equal(
+        1e-5, without_strategy=True, reason="under one, Keras takes a batch to build the model: the order is another"
+    ),
+    "siamese_triplet": Equal(
+        2e-4,
+        without_strategy=True,
+        reason="under one, Keras builds the model with the first of three elements alone; "
+        "Adam divides by the root of a small second moment, which enlarges rounding",
+    ),
     "steps_per_execution": EXACT,
     "structured_data": EXACT,
+    "style_transfer": EXACT,
+    "supervised_contrastive": Differs("an image is compared with those of its worker's part of a batch"),
     "synchronized_batch_normalization": EXACT,
-    "text_transformer": Differs("Adam squares rows one by one, and each worker has its own rows of the positions"),
+    "text_transformer": EXACT,
     "text_with_masks": EXACT,
     "timeseries_convolution": EXACT,
     "timeseries_lstm": EXACT,
     "transfer_learning": EXACT,
     "uneven_sizes": EXACT,
     "variational_autoencoder": Differs("each worker draws the noise of its codes"),
+    "vector_quantization": Equal(
+        1e-5, without_strategy=True, reason="under one, Keras calls the model to build it, which has no `call`"
+    ),
+    "wasserstein_gan": Differs("each worker draws the noise of its generated images"),
 }
+
+FOLDERS: Final[dict[str, set[str]]] = {
+    "vision": {
+        "augmentation",
+        "autoencoder",
+        "grad_cam",
+        "image_classifier",
+        "image_classifier_arrays",
+        "images_from_folder",
+        "knowledge_distillation",
+        "metric_learning",
+        "mixup_and_cutmix",
+        "object_detection",
+        "segmentation",
+        "semi_supervised",
+        "siamese_triplet",
+        "supervised_contrastive",
+    },
+    "nlp": {
+        "sequence_tagging",
+        "text_transformer",
+        "text_with_masks",
+    },
+    "structured data": {
+        "structured_data",
+    },
+    "time series": {
+        "timeseries_convolution",
+        "timeseries_lstm",
+    },
+    "generative": {
+        "character_rnn",
+        "diffusion",
+        "generative_adversarial",
+        "style_transfer",
+        "variational_autoencoder",
+        "vector_quantization",
+        "wasserstein_gan",
+    },
+    "audio": set(),
+    "reinforcement learning": set(),
+    "graphs": set(),
+    "guides": {
+        "add_loss",
+        "backup_and_restore",
+        "batch_normalization_and_dropout",
+        "callbacks_that_control",
+        "callbacks_that_write",
+        "class_and_sample_weights",
+        "compiled_by_xla",
+        "custom_train_step",
+        "custom_training_loop",
+        "distributed_dataset",
+        "export_archive",
+        "generator",
+        "gradient_accumulation",
+        "learning_rate_schedules",
+        "loop_over_batches",
+        "mixed_precision",
+        "moving_average_of_weights",
+        "own_callbacks",
+        "own_layers",
+        "own_metrics",
+        "prediction_in_order",
+        "pretrained_weights",
+        "py_dataset",
+        "record_files",
+        "regularizers_and_constraints",
+        "run_eagerly",
+        "save_and_load",
+        "several_inputs_and_outputs",
+        "shuffled_pipeline",
+        "steps_per_execution",
+        "synchronized_batch_normalization",
+        "transfer_learning",
+        "uneven_sizes",
+    },
+}
+"""The scripts by the folder of keras.io that has examples of their kind."""

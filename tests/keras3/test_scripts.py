@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from .expected import EXPECTED, SCRIPTS, Equal
+from .expected import EXPECTED, FOLDERS, SCRIPTS, Equal
 from .workers import assert_close, cluster, results
 
 RUNNER: Final = Path(__file__).with_name("run_script.py")
@@ -20,6 +20,10 @@ def scripts() -> list[Any]:
 
 def test_each_script_has_an_expectation() -> None:
     assert sorted(path.stem for path in SCRIPTS.glob("*.py")) == sorted(EXPECTED)
+
+
+def test_each_script_is_in_one_folder() -> None:
+    assert sorted(name for names in FOLDERS.values() for name in names) == sorted(EXPECTED)
 
 
 @pytest.mark.trainer

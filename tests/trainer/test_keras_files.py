@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import pytest
 import tensorflow as tf
+from tensorflow.python.saved_model import loader_impl
 
 from tfdist_trainer.keras import files
 from tfdist_trainer.upstream.strategy_worker import Worker
@@ -64,3 +65,23 @@ def test_a_file_that_the_chief_has_written_is_loaded(tmp_path: Path) -> None:
     save(tmp_path / "best")
     (tmp_path / "best").write_text("of the chief")
     assert load(Path.read_text)(tmp_path / "best") == "of the chief"
+
+
+def test_a_table_that_another_worker_has_exported_is_of_this_worker(tmp_path: Path) -> None:
+    # given a model whose functions name the device of the process that exports it
+    exported = tf.Module()
+    exported.table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, default_value=-1)
+    exported.find = tf.function(exported.table.lookup, input_signature=[tf.TensorSpec([None], tf.string)])
+    tf.saved_model.save(exported, str(tmp_path))
+    saved, debug = loader_impl.parse_saved_model_with_debug_info(str(tmp_path))
+    assert any(device.startswith("/job:") for device in devices(saved))
+    # when it is read
+    read, _ = files.on_this_worker(lambda _: (saved, debug))(str(tmp_path))
+    # then they name the device alone
+    assert "/device:CPU:0" in devices(read)
+    assert not any(device.startswith("/job:") for device in devices(read))
+
+
+def devices(model: Any) -> set[str]:
+    library = model.meta_graphs[0].graph_def.library
+    return {node.device for function in library.function for node in function.node_def if node.device}

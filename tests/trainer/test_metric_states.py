@@ -1,4 +1,4 @@
-"""What an assignment does to the state of a metric, by its graph."""
+"""What an assignment does to the state of a metric or of a layer, by its graph."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from tfdist_trainer.keras.assigned_values import added_rows
 from tfdist_trainer.keras.metric_states import change_of, joined
 
 pytestmark = pytest.mark.trainer
@@ -56,6 +57,34 @@ def test_the_graph_shows_what_an_assignment_does(value: Callable[..., Any], chan
 
     tf.function(step, autograph=False).get_concrete_function(tf.TensorSpec([2]))
     assert found == [change, change]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_sum_of_rows"),
+    [
+        (lambda state, x: state + ops.sum(x, axis=0), True),
+        (lambda state, x: ops.sum(x, axis=(-2, 1)) + state, True),
+        (lambda state, x: state + ops.cast(ops.sum(ops.cast(x, "float64"), axis=0), "float32"), True),
+        (lambda state, x: state + ops.mean(x, axis=0), False),
+        (lambda state, x: state + ops.sum(ops.mean(x, axis=0), axis=0), False),
+        (lambda state, x: state + ops.sum(x, axis=1)[:2], False),
+        (lambda state, x: state + x[0], False),
+        (lambda state, _: state + 1.0, False),
+        (lambda state, x: 0.9 * state + ops.sum(x, axis=0), False),
+        (lambda _, x: ops.sum(x, axis=0), False),
+    ],
+)
+def test_the_graph_shows_whether_the_sum_over_the_rows_is_added(
+    value: Callable[..., Any], is_sum_of_rows: bool
+) -> None:
+    state = keras.Variable(np.ones(2, "float32"))
+    found = []
+
+    def step(x: tf.Tensor) -> None:
+        found.append(added_rows(state.value, tf.convert_to_tensor(value(state, x))))
+
+    tf.function(step, autograph=False).get_concrete_function(tf.TensorSpec([None, 2]))
+    assert (found[0] is not None) == is_sum_of_rows
 
 
 @pytest.mark.parametrize(

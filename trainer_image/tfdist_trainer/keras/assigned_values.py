@@ -7,6 +7,8 @@ import tensorflow as tf
 
 _RANDOM: Final = ("Random", "Truncated", "Stateful", "Multinomial", "EagerPyFunc", "PyFunc")
 """Begins of the types of operations whose values differ between replicas, whatever their inputs."""
+SHAPES_AND_TYPES: Final = ("Identity", "Cast", "Reshape", "EnsureShape", "StopGradient", "Squeeze", "ExpandDims")
+"""Types of operations that change the shape or the type of their first input alone."""
 
 
 class AssignedValues:
@@ -60,6 +62,39 @@ class AssignedValues:
         if kind == "Placeholder" and captured(operation.outputs[0]) is operation.outputs[0]:
             return None if operation.outputs[0].dtype != tf.resource else []
         return inputs_of(operation)
+
+
+def added_rows(variable: Any, value: Any) -> tuple[tf.Tensor, tf.Tensor] | None:
+    """Return the state of the TensorFlow `variable` and the sum over rows that `value` adds to it; None if it does not.
+
+    A mean or a constant that is added is the same number for a part of a batch; such a sum is not.
+    """
+    if not tf.is_symbolic_tensor(value) or value.op.type not in {"Add", "AddV2"}:
+        return None
+    first, second = value.op.inputs
+    for state, rows in ((first, second), (second, first)):
+        read, added = (_before(each, SHAPES_AND_TYPES) for each in (state, rows))
+        if read.type == "ReadVariableOp" and captured(read.inputs[0]) is variable.handle and _is_over_rows(added):
+            return state, rows
+    return None
+
+
+def _before(tensor: tf.Tensor, kinds: tuple[str, ...]) -> Any:
+    """Return the operation of `tensor` before those of these `kinds`."""
+    while tensor.op.type in kinds:
+        tensor = tensor.op.inputs[0]
+    return tensor.op
+
+
+def _is_over_rows(operation: Any) -> bool:
+    """Return whether an operation is a sum over rows, and maybe more: their number is not in the graph."""
+    if operation.type != "Sum":
+        return False
+    values, axes = operation.inputs
+    static = tf.get_static_value(axes)
+    if static is None or not values.shape.rank or values.shape[0] is not None:
+        return False
+    return not {0, -values.shape.rank}.isdisjoint(static.flat)
 
 
 def inputs_of(operation: Any) -> list[tf.Tensor]:

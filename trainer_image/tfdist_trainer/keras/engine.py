@@ -21,7 +21,7 @@ from tfdist_trainer.keras.checks import check
 from tfdist_trainer.keras.compiled_step import train_step
 from tfdist_trainer.keras.decisions import TEST_BATCH, TRAIN_BATCH, FollowChief, batch_callbacks, listed, on_worker
 from tfdist_trainer.keras.epochs import Batches
-from tfdist_trainer.keras.files import by_chief, when_written
+from tfdist_trainer.keras.files import by_chief, on_this_worker, when_written
 from tfdist_trainer.keras.fit_times import FitTimes
 from tfdist_trainer.keras.local_data import predicts_counted_rows
 from tfdist_trainer.keras.replica_step import current
@@ -69,6 +69,7 @@ def install() -> None:
         keras_fit.wrap(hook, by_chief)
     for hook in (keras_fit.LOAD, keras_fit.LOAD_EXPORTED):
         keras_fit.wrap(hook, functools.partial(when_written, path_of=lambda path, *_, **__: path))
+    keras_fit.wrap(keras_fit.PARSE_EXPORTED, on_this_worker)
     weights_of = functools.partial(when_written, path_of=lambda _, filepath, *__, **___: filepath)
     keras_fit.wrap(keras_fit.LOAD_WEIGHTS, weights_of)
 
@@ -242,6 +243,7 @@ def _record_assignment(original: Callable[..., None]) -> Callable[..., None]:
             else:
                 original(self, value)
             return
+        value = step.of_all_rows(self, value)
         step.record(self, value)
         if self.aggregation == "only_first_replica":  # a counter, equal on all replicas
             keras_fit.assign_locally(self, value)

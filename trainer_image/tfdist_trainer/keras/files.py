@@ -4,11 +4,14 @@ A worker that is not the chief and loads what it has saved waits until the chief
 """
 
 import contextlib
+import itertools
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+
+import tensorflow as tf
 
 from tfdist_trainer import log
 from tfdist_trainer.upstream.initial_values import local_initial_values
@@ -82,6 +85,25 @@ def when_written(original: Callable[..., Any], path_of: Callable[..., Any]) -> C
             raise kind(_not_written(path)) from error
 
     return load
+
+
+def on_this_worker(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return TensorFlow's function that reads a SavedModel, whose operations are then those of any worker.
+
+    They keep the device's type and number: those that read a table name the worker that has exported it, and every
+    other one would run them there.
+    """
+
+    def parse(*args: Any, **kwargs: Any) -> Any:
+        model, *others = original(*args, **kwargs)
+        for graph in (meta_graph.graph_def for meta_graph in model.meta_graphs):
+            for node in itertools.chain(graph.node, *(function.node_def for function in graph.library.function)):
+                if node.device:
+                    local = tf.DeviceSpec.from_string(node.device).replace(job=None, replica=None, task=None)
+                    node.device = local.to_string()
+        return model, *others
+
+    return parse
 
 
 def _is_written(path: str, saved_at: float) -> bool:

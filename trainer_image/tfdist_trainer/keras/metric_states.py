@@ -11,14 +11,13 @@ from typing import Any, Final, Literal
 
 import tensorflow as tf
 
-from tfdist_trainer.keras.assigned_values import captured, inputs_of
+from tfdist_trainer.keras.assigned_values import SHAPES_AND_TYPES, captured, inputs_of
 
 Change = Literal["none", "sum", "maximum", "minimum", "replaced", "unknown"]
 """What a step does to a state: adds to it, takes the larger or smaller value, replaces it by an average or by a value
 that does not depend on it, or something that the graph does not show."""
 Reduction = Literal["sum", "mean", "maximum", "minimum", "first"]
 
-_SAME: Final = ("Identity", "Cast", "Reshape", "EnsureShape", "StopGradient", "Squeeze", "ExpandDims")
 _DECLARED: Final[dict[str, Reduction]] = {"mean": "mean", "only_first_replica": "first"}
 _REDUCTIONS: Final[dict[Change, Reduction]] = {"maximum": "maximum", "minimum": "minimum", "replaced": "mean"}
 
@@ -125,7 +124,7 @@ class _Assignment:
         kind, inputs = operation.type, list(operation.inputs)
         if kind == "ReadVariableOp":
             return "self" if captured(inputs[0]) is self._handle else None
-        if kind in _SAME:
+        if kind in SHAPES_AND_TYPES:
             return self._shallow(inputs[0])
         if kind in {"Add", "AddV2", "AddN", "Sub"}:
             return self._of_sum(inputs, may_be_later=kind != "Sub")

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from tfdist_trainer.keras.assigned_values import AssignedValues
+from tfdist_trainer.keras.assigned_values import AssignedValues, added_rows
 from tfdist_trainer.keras.metric_states import Change, change_of, is_state, joined
 from tfdist_trainer.step_clock import time_after
 from tfdist_trainer.strategies.reduction import all_reduce_sum, timed_all_reduce_mean
@@ -54,6 +54,8 @@ class ReplicaStep:
         """Those that are trained, with a value of this replica, by identity."""
         self.changes: dict[int, tuple[Any, Change]] = {}
         """Those that are states of metrics, and what the step does to them, by identity."""
+        self.summed: set[int] = set()
+        """Those whose value is a sum over the rows of all replicas, by identity."""
         self._values = AssignedValues(replica)
         self._replicas = replicas
         self._may_be_empty = may_be_empty
@@ -79,6 +81,21 @@ class ReplicaStep:
         # What an optimizer assigns is computed from exchanged gradients, such as by a constraint.
         if not self.is_exchanged and self._values.is_local(variable.value, value) and is_weight:
             self.own_weights[id(variable)] = variable
+
+    def of_all_rows(self, variable: Any, value: Any) -> Any:
+        """Return the `value` that the step assigns to a Keras `variable`.
+
+        If that adds a sum over the rows of the local batch to a statistic of a layer, it is the sum over those of all
+        replicas; a collective then.
+        """
+        added = None if variable.trainable or is_state(variable) else added_rows(variable.value, value)
+        if added is None or self._is_compiling or not self._values.differs(added[1]):
+            return value
+        before, rows = added
+        counted = tf.where(self.examples > 0, rows, tf.zeros_like(rows))
+        (total,) = all_reduce_sum([counted], self._replicas)
+        self.summed.add(id(variable))
+        return before + total
 
     def average(self, weights: Sequence[Any]) -> None:
         """Set the Keras variables `weights`, which the step has assigned itself, to their mean over all replicas.

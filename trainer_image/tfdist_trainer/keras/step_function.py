@@ -219,7 +219,7 @@ class StepFunction:
         self._assigned = statistics(self._model, step.assigned)
         self._has_joined_rows = step.has_joined_rows
         if may_be_empty:
-            self._restore_empty(before, examples)
+            self._restore_empty(before, step)
         return outputs if self._returns_more else None, examples, step.exchange_wait
 
     def _average_own_weights(self, step: ReplicaStep) -> None:
@@ -246,12 +246,12 @@ class StepFunction:
             if reason and self._changes[key] != known:
                 log.event("metric-not-a-sum", model=self._model.name, state=variable.path, reason=reason)
 
-    def _restore_empty(self, before: Mapping[int, tf.Tensor], examples: tf.Tensor) -> None:
-        """Undo what a step without `examples` did to metrics and statistics.
+    def _restore_empty(self, before: Mapping[int, tf.Tensor], step: ReplicaStep) -> None:
+        """Undo what a `step` without examples did to metrics and statistics.
 
         Synchronized statistics are those of all replicas, so a replica without examples has the right ones.
         """
-        synchronized = synchronized_statistics(self._model)
+        examples, synchronized = step.examples, {*synchronized_statistics(self._model), *step.summed}
         for variable in self._model.metrics_variables:
             if id(variable) in before:
                 value = variable.value

@@ -166,6 +166,13 @@ LOAD_WEIGHTS: Final = _hook("keras.src.saving.saving_api:load_weights", "As `loa
 LOAD_EXPORTED: Final = Hook(
     package="tensorflow", name="tensorflow.saved_model:load", reason="As `load_model`.", missing=_KERAS_FIT
 )
+PARSE_EXPORTED: Final = Hook(
+    package="tensorflow",
+    name="tensorflow.python.saved_model.loader_impl:parse_saved_model_with_debug_info",
+    reason="The functions that save a table, such as that of `StringLookup`, name the worker that has exported it.",
+    missing=_KERAS_FIT,
+    parameters=("export_dir",),
+)
 EXPORT: Final = _hook("keras:Model.export", "Only the chief writes files.")
 WRITE_OUT: Final = _hook(
     "keras.src.export.saved_model_export_archive:SavedModelExportArchive.write_out",
@@ -194,9 +201,9 @@ OPTIONALS: Final = _hook(
 HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, REDUCE_LOSS, MASK, SCALE, UNSCALE, APPLY, APPLY_SCALED,
     ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, GLOBAL_GENERATOR, OP_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE,
-    PREDICT, TRAIN_BATCH_END, TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, WRITE_OUT,
-    TRACE, STRATEGY, TRAIN_STEP, RESET_METRICS, EPOCH_LOGS, PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
-    PREDICT_FUNCTION, SYNCHRONIZED_MOMENTS,
+    PREDICT, TRAIN_BATCH_END, TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, PARSE_EXPORTED,
+    EXPORT, WRITE_OUT, TRACE, STRATEGY, TRAIN_STEP, RESET_METRICS, EPOCH_LOGS, PREDICT_ON_BATCH, INITIAL_EPOCH,
+    BUILT_VARIABLES, PREDICT_FUNCTION, SYNCHRONIZED_MOMENTS,
 )  # fmt: skip
 
 
