@@ -61,6 +61,8 @@ class ReplicaStep:
         self._may_be_empty = may_be_empty
         self._weighing: set[int] = set()
         """Optimizers whose losses have the weight, by identity."""
+        self._sharing: dict[int, tf.Tensor] = {}
+        """Optimizers whose losses have the share of the examples, and the number of all, float32 [], by identity."""
         self.is_exchanged = False
         """Whether the gradients have been exchanged."""
         self.has_joined_rows = False
@@ -131,6 +133,17 @@ class ReplicaStep:
         self._weighing.add(id(optimizer))
         return loss * tf.cast(self.examples, loss.dtype)
 
+    def weigh_share(self, loss: Any, optimizer: Any) -> Any:
+        """Return the `loss` of the local batch times its share of all examples, as `weigh`; a collective.
+
+        Its gradients are then as large as those of one worker: in float16 larger ones overflow.
+        """
+        if self._is_compiling:
+            return loss
+        (total,) = all_reduce_sum([self.examples], self._replicas)
+        self._sharing[id(optimizer)] = total
+        return loss * tf.cast(tf.math.divide_no_nan(self.examples, total), loss.dtype)
+
     def exchange(self, gradients: Sequence[Any], variables: Sequence[Any], optimizer: Any) -> list[Any]:
         """Return the gradients of the global batch for `variables`; a collective. Those that are None stay None.
 
@@ -139,7 +152,9 @@ class ReplicaStep:
         whole batch are added up: those of constant places, such as positions, and of features in a `SparseTensor`.
         """
         weight = self.examples
-        if id(optimizer) in self._weighing:
+        if id(optimizer) in self._sharing:
+            weight = self._sharing[id(optimizer)] * tf.sign(self.examples)
+        elif id(optimizer) in self._weighing:
             # Without examples, a gradient may be NaN whose loss has the weight 0.
             weight = tf.sign(self.examples) if self._may_be_empty else None
         together = [self._with_equal_rows(each) for each in gradients]
