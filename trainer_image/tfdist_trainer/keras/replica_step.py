@@ -54,8 +54,8 @@ class ReplicaStep:
         """Those that are trained, with a value of this replica, by identity."""
         self.changes: dict[int, tuple[Any, Change]] = {}
         """Those that are states of metrics, and what the step does to them, by identity."""
-        self.summed: set[int] = set()
-        """Those whose value is a sum over the rows of all replicas, by identity."""
+        self.local: set[int] = set()
+        """Those with a value of this replica, by identity."""
         self._values = AssignedValues(replica)
         self._replicas = replicas
         self._may_be_empty = may_be_empty
@@ -79,9 +79,11 @@ class ReplicaStep:
             _, before = self.changes.get(id(variable), (variable, "none"))
             self.changes[id(variable)] = variable, joined(before, change_of(variable.value, value))
             return
-        is_weight = variable.trainable and tf.as_dtype(variable.dtype).is_floating
         # What an optimizer assigns is computed from exchanged gradients, such as by a constraint.
-        if not self.is_exchanged and self._values.is_local(variable.value, value) and is_weight:
+        if self.is_exchanged or not self._values.is_local(variable.value, value):
+            return
+        self.local.add(id(variable))
+        if variable.trainable and tf.as_dtype(variable.dtype).is_floating:
             self.own_weights[id(variable)] = variable
 
     def of_all_rows(self, variable: Any, value: Any) -> Any:
@@ -96,7 +98,7 @@ class ReplicaStep:
         before, rows = added
         counted = tf.where(self.examples > 0, rows, tf.zeros_like(rows))
         (total,) = all_reduce_sum([counted], self._replicas)
-        self.summed.add(id(variable))
+        self._values.are_equal(total)
         return before + total
 
     def average(self, weights: Sequence[Any]) -> None:
