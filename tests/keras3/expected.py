@@ -29,6 +29,11 @@ class Differs:
 
 
 EXACT: Final = Equal(1e-5)
+ANOTHER_ORDER: Final = Equal(
+    1e-5,
+    without_strategy=True,
+    reason="under a strategy Keras takes a batch to build the model: the order is another",
+)
 
 EXPECTED: Final[dict[str, Equal | Differs]] = {
     "add_loss": EXACT,
@@ -38,9 +43,7 @@ EXPECTED: Final[dict[str, Equal | Differs]] = {
     "batch_normalization_and_dropout": Differs("statistics are those of a worker's part of a batch; dropout is drawn"),
     "callbacks_that_control": EXACT,
     "callbacks_that_write": EXACT,
-    "character_rnn": Equal(
-        1e-5, without_strategy=True, reason="under one, Keras takes a batch to build the model: the order is another"
-    ),
+    "character_rnn": ANOTHER_ORDER,
     "class_and_sample_weights": EXACT,
     "compiled_by_xla": EXACT,
     "custom_train_step": EXACT,
@@ -49,28 +52,29 @@ EXPECTED: Final[dict[str, Equal | Differs]] = {
     "distributed_dataset": EXACT,
     "export_archive": EXACT,
     "generative_adversarial": Differs("each worker draws the noise of its generated examples"),
-    "generator": Equal(1e-5, without_strategy=True, reason="under one, Keras takes a generator's first batches away"),
+    "generator": Equal(
+        1e-5, without_strategy=True, reason="under a strategy Keras takes a generator's first batches away"
+    ),
     "grad_cam": EXACT,
-    "gradient_accumulation": Equal(1e-5, without_strategy=True, reason="one rejects `merge_call` inside of a `cond`"),
+    "gradient_accumulation": Equal(
+        1e-5, without_strategy=True, reason="a strategy rejects `merge_call` inside of a `cond`"
+    ),
     "image_classifier": EXACT,
     "image_classifier_arrays": EXACT,
-    "images_from_folder": Equal(
-        1e-5, without_strategy=True, reason="under one, Keras takes a batch to build the model: the order is another"
-    ),
+    "images_from_folder": ANOTHER_ORDER,
     "knowledge_distillation": EXACT,
     "learning_rate_schedules": EXACT,
     "loop_over_batches": EXACT,
+    "loss_scale": Equal(1e-3, reason="a part of a batch is rounded to float16, which has eleven bits, by itself"),
     "metric_learning": Differs("an anchor is compared with the positives of its worker's part of a batch"),
     "mixed_precision": Equal(2e-2, reason="a part of a batch is rounded to bfloat16, which has eight bits, by itself"),
-    "mixup_and_cutmix": Equal(
-        1e-5, without_strategy=True, reason="under one, Keras takes a batch to build the model: the order is another"
-    ),
+    "mixup_and_cutmix": ANOTHER_ORDER,
     "moving_average_of_weights": Equal(
-        1e-5, without_strategy=True, reason="one rejects to overwrite the weights inside of a `cond`"
+        1e-5, without_strategy=True, reason="a strategy rejects to overwrite the weights inside of a `cond`"
     ),
     "object_detection": EXACT,
     "own_callbacks": Equal(
-        1e-5, without_strategy=True, reason="under one, `float` does not convert the learning rate of Keras"
+        1e-5, without_strategy=True, reason="under a strategy `float` does not convert the learning rate of Keras"
     ),
     "own_layers": EXACT,
     "own_metrics": EXACT,
@@ -85,13 +89,11 @@ EXPECTED: Final[dict[str, Equal | Differs]] = {
     "semi_supervised": Differs("each worker has neighbors and noise of its own"),
     "sequence_tagging": EXACT,
     "several_inputs_and_outputs": EXACT,
-    "shuffled_pipeline": Equal(
-        1e-5, without_strategy=True, reason="under one, Keras takes a batch to build the model: the order is another"
-    ),
+    "shuffled_pipeline": ANOTHER_ORDER,
     "siamese_triplet": Equal(
         2e-4,
         without_strategy=True,
-        reason="under one, Keras builds the model with the first of three elements alone; "
+        reason="under a strategy Keras builds the model with the first of three elements alone; "
         "Adam divides by the root of a small second moment, which enlarges rounding",
     ),
     "steps_per_execution": EXACT,
@@ -107,7 +109,7 @@ EXPECTED: Final[dict[str, Equal | Differs]] = {
     "uneven_sizes": EXACT,
     "variational_autoencoder": Differs("each worker draws the noise of its codes"),
     "vector_quantization": Equal(
-        1e-5, without_strategy=True, reason="under one, Keras calls the model to build it, which has no `call`"
+        1e-5, without_strategy=True, reason="under a strategy Keras calls the model to build it, which has no `call`"
     ),
     "wasserstein_gan": Differs("each worker draws the noise of its generated images"),
 }
@@ -154,6 +156,7 @@ FOLDERS: Final[dict[str, set[str]]] = {
     "reinforcement learning": set(),
     "graphs": set(),
     "guides": {
+        "loss_scale",
         "add_loss",
         "backup_and_restore",
         "batch_normalization_and_dropout",

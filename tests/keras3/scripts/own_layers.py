@@ -30,14 +30,16 @@ class Linear(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("own")
 class ExampleCounter(keras.layers.Layer):
-    """Adds up all rows that it has seen in training, and passes them on."""
+    """Adds up all rows that it has seen in training, counts their batches, and passes them on."""
 
     def build(self, input_shape):
         self.total = self.add_weight(shape=(input_shape[-1],), initializer="zeros", trainable=False, name="total")
+        self.batches = self.add_weight(shape=(), initializer="zeros", trainable=False, name="batches")
 
     def call(self, inputs, training=False):
         if training:
             self.total.assign_add(ops.sum(inputs, axis=0))
+            self.batches.assign_add(1.0)
         return inputs
 
 

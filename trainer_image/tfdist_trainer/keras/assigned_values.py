@@ -33,6 +33,10 @@ class AssignedValues:
             self._local.add(id(variable.handle))
         return found
 
+    def are_equal(self, value: tf.Tensor) -> None:
+        """Take the values that an operation of the graph computes, as `value`, for equal on all replicas."""
+        self._equal.add(value.op)
+
     def differs(self, value: Any) -> bool:
         """Return whether `value` can differ between replicas, as `is_local`."""
         if not tf.is_symbolic_tensor(value):

@@ -49,6 +49,7 @@ def install() -> None:
     keras_fit.wrap(keras_fit.APPLY_SCALED, optimizers.apply)
     keras_fit.wrap(keras_fit.ALL_REDUCE, optimizers.keep_gradients)
     keras_fit.wrap(keras_fit.SCALE_LOSS, optimizers.scale_loss)
+    keras_fit.wrap(keras_fit.SCALE_SCALED_LOSS, optimizers.scale_loss)
     seeds.install()
     keras_fit.wrap(keras_fit.ASSIGN, _record_assignment)
     keras_fit.wrap(keras_fit.RESET_METRICS, _reset_metrics)

@@ -43,12 +43,15 @@ def _build(optimizer: Any, variables: list[Any]) -> None:
 def scale_loss(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `Optimizer.scale_loss` with the weight of the local batch in a step.
 
-    That of `LossScaleOptimizer` stays as it is: the weight would make gradients in float16 overflow.
+    That of `LossScaleOptimizer` gets its share of all examples: the weight would make gradients in float16 overflow.
     """
 
     def scale(self: Any, loss: Any) -> Any:
         step, scaled = current(), original(self, loss)
-        return scaled if step is None else step.weigh(scaled, self)
+        if step is None:
+            return scaled
+        is_share = isinstance(self, keras.optimizers.LossScaleOptimizer)
+        return step.weigh_share(scaled, self) if is_share else step.weigh(scaled, self)
 
     return scale
 

@@ -54,13 +54,15 @@ class ReplicaStep:
         """Those that are trained, with a value of this replica, by identity."""
         self.changes: dict[int, tuple[Any, Change]] = {}
         """Those that are states of metrics, and what the step does to them, by identity."""
-        self.summed: set[int] = set()
-        """Those whose value is a sum over the rows of all replicas, by identity."""
+        self.local: set[int] = set()
+        """Those with a value of this replica, by identity."""
         self._values = AssignedValues(replica)
         self._replicas = replicas
         self._may_be_empty = may_be_empty
         self._weighing: set[int] = set()
         """Optimizers whose losses have the weight, by identity."""
+        self._sharing: dict[int, tf.Tensor] = {}
+        """Optimizers whose losses have the share of the examples, and the number of all, float32 [], by identity."""
         self.is_exchanged = False
         """Whether the gradients have been exchanged."""
         self.has_joined_rows = False
@@ -77,9 +79,11 @@ class ReplicaStep:
             _, before = self.changes.get(id(variable), (variable, "none"))
             self.changes[id(variable)] = variable, joined(before, change_of(variable.value, value))
             return
-        is_weight = variable.trainable and tf.as_dtype(variable.dtype).is_floating
         # What an optimizer assigns is computed from exchanged gradients, such as by a constraint.
-        if not self.is_exchanged and self._values.is_local(variable.value, value) and is_weight:
+        if self.is_exchanged or not self._values.is_local(variable.value, value):
+            return
+        self.local.add(id(variable))
+        if variable.trainable and tf.as_dtype(variable.dtype).is_floating:
             self.own_weights[id(variable)] = variable
 
     def of_all_rows(self, variable: Any, value: Any) -> Any:
@@ -94,7 +98,7 @@ class ReplicaStep:
         before, rows = added
         counted = tf.where(self.examples > 0, rows, tf.zeros_like(rows))
         (total,) = all_reduce_sum([counted], self._replicas)
-        self.summed.add(id(variable))
+        self._values.are_equal(total)
         return before + total
 
     def average(self, weights: Sequence[Any]) -> None:
@@ -131,6 +135,17 @@ class ReplicaStep:
         self._weighing.add(id(optimizer))
         return loss * tf.cast(self.examples, loss.dtype)
 
+    def weigh_share(self, loss: Any, optimizer: Any) -> Any:
+        """Return the `loss` of the local batch times its share of all examples, as `weigh`; a collective.
+
+        Its gradients are then as large as those of one worker: in float16 larger ones overflow.
+        """
+        if self._is_compiling:
+            return loss
+        (total,) = all_reduce_sum([self.examples], self._replicas)
+        self._sharing[id(optimizer)] = total
+        return loss * tf.cast(tf.math.divide_no_nan(self.examples, total), loss.dtype)
+
     def exchange(self, gradients: Sequence[Any], variables: Sequence[Any], optimizer: Any) -> list[Any]:
         """Return the gradients of the global batch for `variables`; a collective. Those that are None stay None.
 
@@ -139,7 +154,9 @@ class ReplicaStep:
         whole batch are added up: those of constant places, such as positions, and of features in a `SparseTensor`.
         """
         weight = self.examples
-        if id(optimizer) in self._weighing:
+        if id(optimizer) in self._sharing:
+            weight = self._sharing[id(optimizer)] * tf.sign(self.examples)
+        elif id(optimizer) in self._weighing:
             # Without examples, a gradient may be NaN whose loss has the weight 0.
             weight = tf.sign(self.examples) if self._may_be_empty else None
         together = [self._with_equal_rows(each) for each in gradients]

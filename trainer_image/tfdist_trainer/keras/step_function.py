@@ -247,17 +247,17 @@ class StepFunction:
                 log.event("metric-not-a-sum", model=self._model.name, state=variable.path, reason=reason)
 
     def _restore_empty(self, before: Mapping[int, tf.Tensor], step: ReplicaStep) -> None:
-        """Undo what a `step` without examples did to metrics and statistics.
+        """Undo what a `step` without examples did to metrics and to statistics of its batch.
 
         Synchronized statistics are those of all replicas, so a replica without examples has the right ones.
         """
-        examples, synchronized = step.examples, {*synchronized_statistics(self._model), *step.summed}
+        examples, local = step.examples, step.local - synchronized_statistics(self._model)
         for variable in self._model.metrics_variables:
             if id(variable) in before:
                 value = variable.value
                 value.assign(tf.where(examples > 0, value.read_value(), before[id(variable)]))
         for variable in self._assigned:
-            if id(variable) in before and id(variable) not in synchronized:
+            if id(variable) in before and id(variable) in local:
                 value = variable.value
                 value.assign(tf.where(examples > 0, value.read_value(), before[id(variable)]))
 

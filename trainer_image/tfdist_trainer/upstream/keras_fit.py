@@ -90,6 +90,11 @@ SCALE_LOSS: Final = _hook(
     "The weight of a local batch must be in its loss before gradients pass from one replica to another.",
     ("self", "loss"),
 )
+SCALE_SCALED_LOSS: Final = _hook(
+    "keras.optimizers:LossScaleOptimizer.scale_loss",
+    "As `Optimizer.scale_loss`, which it overrides: a part of a batch has larger gradients, which overflow earlier.",
+    ("self", "loss"),
+)
 MEAN: Final = _hook(
     "keras.metrics:Mean.update_state",
     "Keras gives the means of a batch, such as the losses of single outputs, no weight, and local batches differ.",
@@ -200,10 +205,10 @@ OPTIONALS: Final = _hook(
 )
 HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, REDUCE_LOSS, MASK, SCALE, UNSCALE, APPLY, APPLY_SCALED,
-    ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, GLOBAL_GENERATOR, OP_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE,
-    PREDICT, TRAIN_BATCH_END, TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, PARSE_EXPORTED,
-    EXPORT, WRITE_OUT, TRACE, STRATEGY, TRAIN_STEP, RESET_METRICS, EPOCH_LOGS, PREDICT_ON_BATCH, INITIAL_EPOCH,
-    BUILT_VARIABLES, PREDICT_FUNCTION, SYNCHRONIZED_MOMENTS,
+    ALL_REDUCE, SCALE_LOSS, SCALE_SCALED_LOSS, MEAN, NEXT_SEED, GLOBAL_GENERATOR, OP_SEED, ASSIGN, METRICS, OPTIONALS,
+    FIT, EVALUATE, PREDICT, TRAIN_BATCH_END, TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED,
+    PARSE_EXPORTED, EXPORT, WRITE_OUT, TRACE, STRATEGY, TRAIN_STEP, RESET_METRICS, EPOCH_LOGS, PREDICT_ON_BATCH,
+    INITIAL_EPOCH, BUILT_VARIABLES, PREDICT_FUNCTION, SYNCHRONIZED_MOMENTS,
 )  # fmt: skip
 
 
