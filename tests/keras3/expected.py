@@ -28,7 +28,10 @@ class Differs:
 EXACT: Final = Equal(1e-5)
 
 EXPECTED: Final[dict[str, Equal | Differs]] = {
+    "actor_critic": Differs("each worker plays episodes of its own"),
     "add_loss": EXACT,
+    "anomaly_detection": EXACT,
+    "audio_classification": EXACT,
     "augmentation": Differs("each worker draws its own changes of its images"),
     "autoencoder": EXACT,
     "backup_and_restore": EXACT,
@@ -39,22 +42,28 @@ EXPECTED: Final[dict[str, Equal | Differs]] = {
     "compiled_by_xla": EXACT,
     "custom_train_step": EXACT,
     "custom_training_loop": EXACT,
+    "deep_q_network": EXACT,
     "distributed_dataset": EXACT,
     "generative_adversarial": Differs("each worker draws the noise of its generated examples"),
     # Keras takes the first batches away to build the model, which a generator does not give again.
     "generator": Equal(1e-5, without_strategy=True),
     # Keras calls `merge_call` inside of a `cond`, which the strategy rejects.
     "gradient_accumulation": Equal(1e-5, without_strategy=True),
+    "hyperparameter_search": EXACT,
     "image_classifier": EXACT,
     "image_classifier_arrays": EXACT,
+    "k_fold_validation": EXACT,
     "knowledge_distillation": EXACT,
     "learning_rate_schedules": EXACT,
     "loop_over_batches": EXACT,
+    "masked_language_model": EXACT,
     "metric_learning": Differs("an anchor is compared with the positives of its worker's part of a batch"),
     # A part of a batch is rounded to bfloat16 by itself, and such a number has eight bits.
     "mixed_precision": Equal(2e-2),
+    "molecule_regression": EXACT,
     # As above: it overwrites the weights inside of a `cond`.
     "moving_average_of_weights": Equal(1e-5, without_strategy=True),
+    "named_entity_recognition": Differs("the loss divides by the words of its worker's part of a batch"),
     "prediction_in_order": EXACT,
     "py_dataset": EXACT,
     "record_files": Differs("each worker reads files of its own, so batches have other examples"),
@@ -63,6 +72,7 @@ EXPECTED: Final[dict[str, Equal | Differs]] = {
     "save_and_load": EXACT,
     "segmentation": EXACT,
     "sequence_tagging": EXACT,
+    "sequence_to_sequence": EXACT,
     "several_inputs_and_outputs": EXACT,
     # Keras takes a batch to build the model, and the next iteration has another order.
     "shuffled_pipeline": Equal(1e-5, without_strategy=True),
@@ -72,11 +82,14 @@ EXPECTED: Final[dict[str, Equal | Differs]] = {
     "steps_per_execution": EXACT,
     "structured_data": EXACT,
     "synchronized_batch_normalization": EXACT,
+    "text_generation": EXACT,
     "text_transformer": Differs("Adam squares rows one by one, and each worker has its own rows of the positions"),
     "text_with_masks": EXACT,
     "timeseries_convolution": EXACT,
+    "timeseries_last_row": EXACT,
     "timeseries_lstm": EXACT,
     "transfer_learning": EXACT,
+    "two_tower_recommendation": Differs("an item is compared with those of its worker's part of a batch"),
     "uneven_sizes": EXACT,
     "variational_autoencoder": Differs("each worker draws the noise of its codes"),
 }
