@@ -29,8 +29,11 @@ def main() -> None:
     if arguments.enable:
         # Here, as only the engine's tests need the package.
         from tfdist_trainer import keras as engine  # noqa: PLC0415
+        from tfdist_trainer.upstream import eager_context, strategy_worker  # noqa: PLC0415
 
         engine.enable()
+        # As in a job, where a script may begin with its data.
+        eager_context.before_start(strategy_worker.connect)
     if arguments.default_strategy:
         replace_strategy()
     script = arguments.script.resolve()
