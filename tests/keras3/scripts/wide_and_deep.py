@@ -11,11 +11,11 @@ import tensorflow as tf
 keras.utils.set_random_seed(60)
 
 NUMBERS = ["age", "hours"]
-WORDS = {"job": ["nurse", "smith", "baker", "clerk"], "town": ["north", "south", "east"]}
+CATEGORIES = {"job": ["nurse", "smith", "baker", "clerk"], "town": ["north", "south", "east"]}
 
 random = np.random.RandomState(0)
 table = {name: random.normal(40.0, 10.0, 200).round(2) for name in NUMBERS}
-table |= {name: random.choice(words, 200) for name, words in WORDS.items()}
+table |= {name: random.choice(kinds, 200) for name, kinds in CATEGORIES.items()}
 table["income"] = ((table["age"] > 40.0) ^ (table["job"] == "nurse")).astype(int)
 
 path = Path(tempfile.mkdtemp()) / "people.csv"
@@ -28,7 +28,7 @@ dataset = tf.data.experimental.make_csv_dataset(
     str(path), batch_size=32, label_name="income", num_epochs=1, shuffle=False
 )
 
-lookups = {name: keras.layers.StringLookup(vocabulary=words) for name, words in WORDS.items()}
+lookups = {name: keras.layers.StringLookup(vocabulary=kinds) for name, kinds in CATEGORIES.items()}
 normalizations = {name: keras.layers.Normalization(axis=None) for name in NUMBERS}
 for name, normalization in normalizations.items():
     normalization.adapt(table[name])
@@ -36,7 +36,7 @@ for name, normalization in normalizations.items():
 
 def encode(features, label):
     encoded = {name: normalizations[name](features[name][:, None]) for name in NUMBERS}
-    encoded |= {name: lookups[name](features[name][:, None]) for name in WORDS}
+    encoded |= {name: lookups[name](features[name][:, None]) for name in CATEGORIES}
     return encoded, label[:, None]
 
 
@@ -46,13 +46,14 @@ train_dataset = dataset.map(encode).apply(tf.data.experimental.assert_cardinalit
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 with strategy.scope():
     inputs = {name: keras.Input((1,), name=name) for name in NUMBERS}
-    inputs |= {name: keras.Input((1,), name=name, dtype="int64") for name in WORDS}
+    inputs |= {name: keras.Input((1,), name=name, dtype="int64") for name in CATEGORIES}
     one_hot = [
-        keras.layers.CategoryEncoding(len(words) + 1, output_mode="one_hot")(inputs[name])
-        for name, words in WORDS.items()
+        keras.layers.CategoryEncoding(len(kinds) + 1, output_mode="one_hot")(inputs[name])
+        for name, kinds in CATEGORIES.items()
     ]
     embedded = [
-        keras.layers.Flatten()(keras.layers.Embedding(len(words) + 1, 4)(inputs[name])) for name, words in WORDS.items()
+        keras.layers.Flatten()(keras.layers.Embedding(len(kinds) + 1, 4)(inputs[name]))
+        for name, kinds in CATEGORIES.items()
     ]
     numbers = [inputs[name] for name in NUMBERS]
     wide = keras.layers.Concatenate()([*one_hot, *numbers])
