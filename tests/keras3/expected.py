@@ -58,7 +58,8 @@ EXPECTED: Final[dict[str, Equal | Differs]] = {
     "knowledge_distillation": EXACT,
     "learning_rate_schedules": EXACT,
     "loop_over_batches": EXACT,
-    "masked_language_model": EXACT,
+    # A bias of keys has no effect on attention: its gradient is rounding alone, which Adam enlarges.
+    "masked_language_model": Equal(1e-4),
     "metric_learning": Differs("an anchor is compared with the positives of its worker's part of a batch"),
     # A part of a batch is rounded to bfloat16 by itself, and such a number has eight bits.
     "mixed_precision": Equal(2e-2),
@@ -71,6 +72,7 @@ EXPECTED: Final[dict[str, Equal | Differs]] = {
     "named_entity_recognition": Differs("the loss divides by the words of its worker's part of a batch"),
     "node_classification": EXACT,
     "prediction_in_order": EXACT,
+    "pretrained_embeddings": EXACT,
     "py_dataset": EXACT,
     "record_files": Differs("each worker reads files of its own, so batches have other examples"),
     "regularizers_and_constraints": EXACT,
@@ -86,12 +88,16 @@ EXPECTED: Final[dict[str, Equal | Differs]] = {
     # Adam divides by the root of a small second moment, which enlarges rounding.
     "siamese_triplet": Equal(2e-4, without_strategy=True),
     "speech_recognition": EXACT,
+    # Keras builds the model with names of inputs that it does not take.
+    # The bias of keys, as for `masked_language_model`.
+    "speech_transformer": Equal(1e-4, without_strategy=True),
     "steps_per_execution": EXACT,
     "structured_data": EXACT,
     "synchronized_batch_normalization": EXACT,
     # As for `shuffled_pipeline`: each iteration has another order.
     "text_files": Equal(1e-5, without_strategy=True),
-    "text_generation": EXACT,
+    # The bias of keys, as for `masked_language_model`.
+    "text_generation": Equal(1e-4),
     "text_transformer": EXACT,
     "text_with_masks": EXACT,
     "timeseries_convolution": EXACT,
