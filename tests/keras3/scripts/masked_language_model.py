@@ -20,6 +20,15 @@ inputs = np.where(hidden, HIDDEN, sentences)
 dataset = tf.data.Dataset.from_tensor_slices((inputs, sentences, hidden.astype("float32"))).batch(32)
 
 
+class AddPositions(keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.positions = keras.layers.Embedding(LENGTH, WIDTH)
+
+    def call(self, x):
+        return x + self.positions(keras.ops.arange(LENGTH))
+
+
 class MaskedLanguageModel(keras.Model):
     def train_step(self, data):
         words, labels, weights = data
@@ -33,8 +42,7 @@ class MaskedLanguageModel(keras.Model):
 
 with strategy.scope():
     words = keras.Input((LENGTH,), dtype="int32")
-    positions = keras.layers.Embedding(LENGTH, WIDTH, name="positions")(keras.ops.arange(LENGTH))
-    x = keras.layers.Embedding(VOCABULARY_SIZE, WIDTH, name="words")(words) + positions
+    x = AddPositions()(keras.layers.Embedding(VOCABULARY_SIZE, WIDTH)(words))
     attended = keras.layers.MultiHeadAttention(num_heads=2, key_dim=WIDTH // 2)(x, x, x)
     x = keras.layers.LayerNormalization(epsilon=1e-6)(x + attended)
     outputs = keras.layers.Dense(VOCABULARY_SIZE, activation="softmax")(x)

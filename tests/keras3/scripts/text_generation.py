@@ -18,6 +18,15 @@ dataset = tf.data.Dataset.from_tensor_slices(windows).shuffle(256, seed=1, reshu
 dataset = dataset.map(lambda window: (window[:-1], window[1:])).batch(32)
 
 
+class AddPositions(keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.positions = keras.layers.Embedding(LENGTH, WIDTH)
+
+    def call(self, x):
+        return x + self.positions(keras.ops.arange(LENGTH))
+
+
 class Writer(keras.callbacks.Callback):
     def __init__(self, start, length):
         super().__init__()
@@ -41,8 +50,7 @@ class Writer(keras.callbacks.Callback):
 
 with strategy.scope():
     inputs = keras.Input((LENGTH,), dtype="int32")
-    x = keras.layers.Embedding(len(letters), WIDTH)(inputs)
-    x = x + keras.layers.Embedding(LENGTH, WIDTH)(keras.ops.arange(LENGTH))
+    x = AddPositions()(keras.layers.Embedding(len(letters), WIDTH)(inputs))
     attended = keras.layers.MultiHeadAttention(num_heads=2, key_dim=8)(x, x, use_causal_mask=True)
     x = keras.layers.LayerNormalization()(x + attended)
     x = keras.layers.LayerNormalization()(x + keras.layers.Dense(WIDTH, activation="gelu")(x))
