@@ -9,7 +9,7 @@ from .expected import EXPECTED, FOLDERS, SCRIPTS, Equal
 from .workers import assert_close, cluster, results
 
 RUNNER: Final = Path(__file__).with_name("run_script.py")
-QUICK: Final = {"custom_train_step", "image_classifier"}
+QUICK: Final = {("custom_train_step", 3), ("image_classifier", 2)}
 ON_THREE: Final = (
     *("character_rnn", "custom_train_step", "images_from_folder", "object_detection", "own_layers"),
     *("segmentation", "sequence_to_sequence", "timeseries_last_row", "uneven_sizes", "wide_and_deep"),
@@ -20,9 +20,8 @@ ON_THREE: Final = (
 def scripts() -> list[Any]:
     """Return scripts with a number of workers; `make test` runs two of them."""
     runs = [*((name, 2) for name in EXPECTED), *((name, 3) for name in ON_THREE)]
-    quick = {(name, 2) for name in QUICK}
     return [
-        pytest.param(*run, marks=() if run in quick else (pytest.mark.long,), id=f"{run[0]}-{run[1]}") for run in runs
+        pytest.param(*run, marks=() if run in QUICK else (pytest.mark.long,), id=f"{run[0]}-{run[1]}") for run in runs
     ]
 
 

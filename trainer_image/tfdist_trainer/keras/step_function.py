@@ -270,13 +270,11 @@ class StepFunction:
         """Return the logs after a step with these `outputs`, the states of metrics, and the means of `of_worker`."""
         with local_updates(self._strategy):
             states, means = self._strategy.run(self._reduced, args=(of_worker,))
-            logs = metric_results(self._model, self._local(states))
-            if outputs is not None:
-                local_outputs = self._local(outputs)[0]
-                if local_outputs is not None and (
-                    not isinstance(local_outputs, Mapping) or set(local_outputs) != set(logs)
-                ):
-                    logs = self._local(self._strategy.run(self._means, args=(outputs,)))
+            results = metric_results(self._model, self._local(states))
+            local_outputs = None if outputs is None else self._local(outputs)[0]
+            logs = results[0] if local_outputs is None else _named_as(local_outputs, results)
+            if logs is None:
+                logs = self._local(self._strategy.run(self._means, args=(outputs,)))
         return logs, self._local(states), self._local(means)
 
     def _reduced(self, of_worker: tf.Tensor) -> Any:
@@ -303,6 +301,12 @@ class StepFunction:
     def _local(self, value: Any) -> Any:
         """Return the first local replica's part of each value."""
         return tf.nest.map_structure(lambda each: self._strategy.experimental_local_results(each)[0], value)
+
+
+def _named_as(outputs: Any, results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the results of metrics that have the names of the `outputs` of a step; None if none have."""
+    names = set(outputs) if isinstance(outputs, Mapping) else None
+    return next((each for each in results if set(each) == names), None)
 
 
 def _of_steps(waits: tf.Tensor, steps: Any) -> tf.Tensor:

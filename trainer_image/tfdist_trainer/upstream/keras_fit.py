@@ -293,12 +293,16 @@ def without_optionals(model: Any, step: Callable[[Any], Any]) -> Callable[[Any],
     return converted
 
 
-def metric_results(model: Any, states: Sequence[tf.Tensor]) -> Mapping[str, Any]:
-    """Return the logs of the metrics of `model` if their variables have the values `states`."""
+def metric_results(model: Any, states: Sequence[tf.Tensor]) -> list[Mapping[str, Any]]:
+    """Return the logs of the metrics of `model` if their variables have the values `states`.
+
+    They are those of `get_metrics_result`, as Keras' own step returns them, and those by the name of each metric, as
+    the steps of its guides do: there the compiled metrics are one with several results.
+    """
     mapping = list(zip(model.metrics_variables, states, strict=True))
     with keras.StatelessScope(state_mapping=mapping):
-        results: Mapping[str, Any] = tf.nest.map_structure(_in_scope, model.get_metrics_result())
-    return results
+        results = [model.get_metrics_result(), {metric.name: metric.result() for metric in model.metrics}]
+        return [tf.nest.map_structure(_in_scope, each) for each in results]
 
 
 def _in_scope(result: Any) -> Any:
