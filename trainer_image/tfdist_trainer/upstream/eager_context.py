@@ -120,7 +120,7 @@ def before_start(connect: Callable[[], None]) -> None:
 
     An operation of another thread waits meanwhile.
     """
-    context = importlib.import_module(MODULE).Context
+    context: Any = getattr(importlib.import_module(MODULE), "Context", None)
     for hook in (START, CONFIGURE, ENABLE):
         if not hasattr(context, hook.attribute):
             fall_back(hook)
