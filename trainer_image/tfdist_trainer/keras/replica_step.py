@@ -192,6 +192,7 @@ class ReplicaStep:
     ) -> tf.IndexedSlices:
         """Return the `rows` of all replicas, for the mean over `total` examples; a collective, added to the `waits`."""
         self.has_joined_rows = True
+        are_unique = _are_unique(rows.indices)
         rows = tf.IndexedSlices(self.counted(rows.values), self.counted(rows.indices), rows.dense_shape)
         values = _apply_weight(rows.values, weight)
         started = None if self._due is False else time_after([values], due=self._due)
@@ -201,7 +202,7 @@ class ReplicaStep:
         if started is not None:
             waits.append(time_after([joined.values], due=self._due) - started)
         values, indices = joined.values, joined.indices
-        if _are_unique(rows.indices):
+        if are_unique:
             indices, places = tf.unique(indices)
             values = tf.math.unsorted_segment_sum(values, places, tf.size(indices))
         means = tf.math.divide_no_nan(values, tf.cast(total, values.dtype))
