@@ -125,7 +125,14 @@ def test_a_kill_at_any_call_leaves_one_model_in_a_directory(tmp_path: Path, form
 
 
 @GS_IS_LONG
-@pytest.mark.parametrize("formats", [("Keras", "SavedModel"), ("Keras",), ("SavedModel",)], ids="-".join)
+@pytest.mark.parametrize(
+    "formats",
+    [
+        pytest.param(("Keras", "SavedModel"), id="both"),
+        pytest.param(("Keras",), id="Keras", marks=pytest.mark.long),
+        pytest.param(("SavedModel",), id="SavedModel", marks=pytest.mark.long),
+    ],
+)
 def test_a_kill_at_any_request_leaves_one_model_in_an_object_store(url: str, formats: tuple[str, ...]) -> None:
     check_kills(lambda number: f"{url}/{number}", Bucket, REQUESTS, *formats)
 

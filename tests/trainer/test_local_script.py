@@ -122,6 +122,7 @@ def test_a_script_begins_with_its_data_and_creates_the_strategy_later(tmp_path: 
     assert (len(first), first) == (1, second), output
 
 
+@pytest.mark.long
 def test_a_script_that_begins_with_its_data_may_train_on_each_worker_alone(tmp_path: Path) -> None:
     # given a strategy of one process, whose devices must not be those of all workers
     (tmp_path / "train.py").write_text(DATA_FIRST)
