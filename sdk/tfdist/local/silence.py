@@ -13,6 +13,7 @@ from typing import Final
 from tfdist.contract import TF_CONFIG_ENV
 from tfdist.contract_reports import ProgressReport
 from tfdist.progress import duration
+from tfdist.restarts.stall import whereabouts
 
 FIRST_SECONDS: Final = 30.0
 FIRST_REPORTING_SECONDS: Final = 60.0
@@ -58,15 +59,10 @@ def standstill_message(seconds: float, reports: Mapping[str, ProgressReport | No
         reports: by name of the running replica; None of one that has given none.
         stacks: path of the file with the stacks of all replicas.
     """
-    where = ", ".join(f"{name} {_whereabouts(report)}" for name, report in reports.items())
+    where = ", ".join(
+        f"{name} {'gives no report' if report is None else whereabouts(report)}" for name, report in reports.items()
+    )
     return f"no output and no progress for {duration(seconds)}: {where}; {stacks} shows where they are"
-
-
-def _whereabouts(report: ProgressReport | None) -> str:
-    if report is None:
-        return "gives no report"
-    step = "" if report.step is None else f" at step {report.step}"
-    return f"is {report.phase}{step}" + (f" of {report.total_steps}" if step and report.total_steps else "")
 
 
 def silence_message(seconds: float, running: Collection[str], unreachable: Collection[str]) -> str:

@@ -15,7 +15,7 @@ from tfdist.outcome import find_condition
 from tfdist.planner.context import PlanContext
 from tfdist.render.gang import GangName
 from tfdist.render.names import RESTART_ANNOTATION
-from tfdist.restarts.stall import named_seconds
+from tfdist.restarts.stall import named_seconds, whereabouts
 from tfdist.timestamps import parse_time
 
 MAX_NAMED: Final = 3
@@ -101,10 +101,8 @@ def missing_progress(context: PlanContext, state: GangState) -> UnreportedProgre
     remaining = named_seconds(cadence.longest_pause_seconds) - context.seconds_since(cadence.last_progress_at)
     if remaining > 0:
         return UnreportedProgress(requeue_after_seconds=remaining)
-    step = "" if content.step is None else f" at step {content.step}"
-    total = f" of {content.total_steps}" if step and content.total_steps else ""
     stacks = view.stacks_of(context.job.metadata.namespace, context.job.metadata.name)
-    text = f"; no progress since {cadence.last_progress_at}: {leader.replica} is {content.phase}{step}{total}"
+    text = f"; no progress since {cadence.last_progress_at}: {leader.replica} {whereabouts(content)}"
     return UnreportedProgress(f"{text}; where the replicas are: {stacks}" if stacks else text)
 
 

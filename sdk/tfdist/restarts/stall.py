@@ -55,6 +55,12 @@ class Position(NamedTuple):
     total_steps: int | None = None
 
 
+def whereabouts(report: ProgressReport) -> str:
+    """Return what a replica does, as `is training at step 1 of 60`, for messages."""
+    step = "" if report.step is None else f" at step {report.step}"
+    return f"is {report.phase}{step}" + (f" of {report.total_steps}" if step and report.total_steps else "")
+
+
 def progress_of(report: ProgressReport) -> tuple[object, ...]:
     """Return round, phase, step, checkpoint, evaluation and evaluated examples: a change of them is progress."""
     checkpoint_step = report.last_checkpoint.step if report.last_checkpoint else None

@@ -41,14 +41,7 @@ def warnings(
     templates = role_templates(job, pod_defaults)
     found: dict[FieldError, None] = dict.fromkeys(first(program_warnings(job, templates)) if programs else ())
     for role, template in different(templates):
-        for check in (
-            _host_network,
-            _training_ignored,
-            _needs_trainer,
-            _fit_left_to_keras,
-            _unknown_port_names,
-            pod_name_warnings,
-        ):
+        for check in _CHECKS:
             found |= dict.fromkeys(first(check(job, role, template)))
     return limited(found, "warning")
 

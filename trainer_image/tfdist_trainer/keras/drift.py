@@ -15,6 +15,7 @@ import tensorflow as tf
 from tfdist_trainer import environment, log, script_end
 from tfdist_trainer.errors import ConfigurationError, TrainerError
 from tfdist_trainer.keras.calls import Comparison
+from tfdist_trainer.keras.trained_alone import asks_for_one_training
 
 _TOLERANCE: Final = 1e-3
 """Relative distance of a variable from the chief's. Rounding on other hardware is below, and all else is above."""
@@ -63,16 +64,16 @@ def _report(model: Any, worker: int, variable: str, distance: float) -> None:
     log.event(
         "weights-differ", model=model.name, worker=worker, variable=variable, distance=f"{distance:.2g}", reason=text
     )
-    if _asks_for_one_training():
+    if _job_asks_for_one():
         script_end.leave_with(ConfigurationError(f"worker {worker}, {variable} of {model.name}: {text}"))
 
 
-def _asks_for_one_training() -> bool:
+def _job_asks_for_one() -> bool:
     try:
         job, _ = environment.read_replica(os.environ)
     except TrainerError:  # not in a job
         return False
-    return job.checkpoint is not None or job.export is not None
+    return asks_for_one_training(job)
 
 
 def _distances(variables: list[Any], comparison: Comparison) -> npt.NDArray[np.float64]:

@@ -42,6 +42,11 @@ def trains_together(job: ReplicaJob) -> bool:
     return is_member and job.strategy == _SYNCHRONOUS and _workers(job) > 1
 
 
+def asks_for_one_training(job: ReplicaJob) -> bool:
+    """Return whether a job is to leave one model, by a checkpoint or an export."""
+    return job.checkpoint is not None or job.export is not None
+
+
 def _workers(job: ReplicaJob) -> int:
     return sum(job.replicas.get(role, 0) for role in environment.GANG_ROLES)
 
@@ -51,7 +56,7 @@ class TrainedAlone:
 
     def __init__(self, job: ReplicaJob, allowed_by: str) -> None:
         self._job, self._allowed_by = job, allowed_by
-        self._asks_for_one = job.checkpoint is not None or job.export is not None
+        self._asks_for_one = asks_for_one_training(job)
         self._is_reported = False
         self._running = 0
         """Number of calls of `fit` of all workers that run: one in a callback of theirs is a part of them."""

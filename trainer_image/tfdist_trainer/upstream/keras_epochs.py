@@ -73,7 +73,7 @@ def epoch_iterator(
             first, self._first = self._first, 0
             self._advance(first)
             steps = self.steps_per_epoch or self._num_batches
-            self.batches.check_end(self._end(steps, first))
+            self.batches.check_end(_end(self, steps, first))
             for begin, end, block in self.batches.blocks(self._current_iterator, steps, first):
                 if self._num_batches and self._steps_seen >= self._num_batches:
                     self._interrupted_warning()
@@ -83,12 +83,6 @@ def epoch_iterator(
             if self._num_batches and self._steps_seen >= self._num_batches and not _creates_iterator_at_begin(self):
                 self._restart()
             self.data_adapter.on_epoch_end()
-
-        def _end(self, steps: int | None, first: int) -> int | None:
-            """Return how many batches the epoch has that begins at `first`; None if unknown."""
-            if steps is None or self._num_batches is None:
-                return steps
-            return min(steps, first + max(0, self._num_batches - self._steps_seen))
 
         def _restarts_at_end(self) -> bool:
             return True
@@ -103,6 +97,14 @@ def epoch_iterator(
                 self._interrupted_warning()
 
     return EpochIterator()
+
+
+def _end(iterator: Any, steps: int | None, first: int) -> int | None:
+    """Return how many batches the epoch has that begins at `first`; None if unknown."""
+    batches: int | None = iterator._num_batches
+    if steps is None or batches is None:
+        return steps
+    return min(steps, first + max(0, batches - int(iterator._steps_seen)))
 
 
 def forwarded(original: Any, *args: Any, **kwargs: Any) -> Any:
