@@ -7,7 +7,9 @@ models, and the variables that are called `result...`, `scores` or `predictions`
 import argparse
 import os
 import runpy
+import signal
 import sys
+import time
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +25,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--enable", action="store_true", help="install the engine before the script starts")
     parser.add_argument("--default-strategy", action="store_true", help="train without distribution")
+    parser.add_argument("--job", action="store_true", help="prepare Keras as for the script of a job")
+    parser.add_argument("--kill-after", metavar="FOLDER", type=Path, help="SIGKILL itself when a checkpoint is there")
     parser.add_argument("script", type=Path)
     parser.add_argument("out", type=Path)
     arguments = parser.parse_args()
@@ -34,12 +38,41 @@ def main() -> None:
         engine.enable()
         # As in the worker of a job, whose script may begin with its data.
         eager_context.before_start(strategy_worker.connect)
+    if arguments.job:
+        from tfdist_trainer import keras_import  # noqa: PLC0415  only in a job
+
+        keras_import.prepare()  # as the imports of Keras and TensorFlow do it in a process that is no fork
+        keras_import.prepare_first_operation()
+    if arguments.kill_after:
+        kill_after_checkpoint(arguments.kill_after)
     if arguments.default_strategy:
         replace_strategy()
     script = arguments.script.resolve()
     # As `python script.py` does it.
     sys.argv, sys.path[0] = [str(script)], str(script.parent)
     save(collect(runpy.run_path(str(script), run_name="__main__")), arguments.out)
+
+
+def kill_after_checkpoint(folder: Path) -> None:
+    """Make this process kill itself at the end of the first batch when there is a checkpoint in a folder.
+
+    Where Keras runs several batches in one call, it is the end of the last one.
+    """
+    import keras  # noqa: PLC0415  only in a job
+
+    callbacks = keras.callbacks.CallbackList
+    original = callbacks.on_train_batch_end
+
+    def on_train_batch_end(self: Any, batch: int, logs: Any = None) -> None:
+        original(self, batch, logs)
+        # The chief writes in the background, and waits for this worker at its next step.
+        for _ in range(20):
+            if any(folder.glob("checkpoint-*")):
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(0.02)
+
+    # Not one more callback, which would change how many batches run in one call.
+    callbacks.on_train_batch_end = on_train_batch_end
 
 
 def replace_strategy() -> None:
@@ -110,4 +143,7 @@ def _run_and_exit() -> None:
 
 
 if __name__ == "__main__":
-    _run_and_exit()
+    if "--job" in sys.argv:
+        main()  # the job's own end of a script saves and reports
+    else:
+        _run_and_exit()

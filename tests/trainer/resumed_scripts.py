@@ -52,7 +52,7 @@ class Script:
             finally:
                 self.kill()
             if not any(self.exit_codes[-1]):
-                return [json.loads((self.folder / f"{rank}.json").read_text()) for rank in range(self._workers)]
+                return [self.result(rank) for rank in range(self._workers)]
         raise AssertionError(f"ended with {self.exit_codes}\n{self.outputs()}")
 
     def start(self) -> None:
@@ -64,6 +64,14 @@ class Script:
         for fork in self.forks:
             fork.send_signal(signal.SIGKILL)
         self.exit_codes.append([fork.wait(WAIT_SECONDS) for fork in self.forks])
+
+    def command(self, rank: int) -> list[str]:
+        """Return the script of a worker with its arguments."""
+        return [str(self._program), str(self.folder / f"{rank}.json"), *self._ends]
+
+    def result(self, rank: int) -> Any:
+        """Return what the script of a worker has written at its end."""
+        return json.loads((self.folder / f"{rank}.json").read_text())
 
     def outputs(self) -> str:
         return "\n".join(path.read_text() for path in sorted(self.folder.glob("*.txt")))
@@ -86,8 +94,7 @@ class Script:
             if self._workers > 1:
                 task = {"type": "worker", "index": rank}
                 environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
-            script = [str(self._program), str(self.folder / f"{rank}.json"), *self._ends]
-            yield Fork(environ, self.folder / f"{attempt}-{rank}.txt", script, self.folder)
+            yield Fork(environ, self.folder / f"{attempt}-{rank}.txt", self.command(rank), self.folder)
 
     def _is_over(self) -> bool:
         """Return whether all have ended, or one was killed, which the others wait for."""
