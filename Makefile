@@ -58,7 +58,7 @@ setup: .venv/.complete ## Creates .venv with all dependencies for development an
 fmt: setup ## Formats the code
 	@ruff check --quiet --fix . || true
 	@ruff format --quiet .
-generate: setup ## Writes the CRD, its reference, the list of samples, the role and the chart's values from their sources
+generate: setup ## Writes the CRDs, the reference pages, the role and the chart's values from their sources
 	@python hack/generate/crds/generate.py
 lock: setup ## Locks requirements/*.in again, with hashes and without index addresses
 	@bash requirements/lock.sh
@@ -75,7 +75,7 @@ types: setup
 imports: setup
 	@lint-imports --no-cache | tail -n 1
 generated: generate
-	@git --no-pager diff --exit-code -- crds operator/manifests docs helm || (echo "commit what 'make generate' wrote"; exit 1)
+	@git --no-pager diff --exit-code -- CONTRIBUTING.md crds operator/manifests docs helm || (echo "commit what 'make generate' wrote"; exit 1)
 
 ##@ Test
 

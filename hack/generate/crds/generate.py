@@ -14,6 +14,7 @@ from editor_schema import text as editor_schema
 from failure_table import page as failures_page
 from features_page import page as features_page
 from keras_scripts_page import page as keras_scripts_page
+from package_map import page as contributing_page
 from reasons_page import page as reasons_page
 from reference import page as reference_page
 from samples_index import index
@@ -53,5 +54,6 @@ if __name__ == "__main__":
     write_text("docs/tutorials/from-tfjob.md", conversion_page())
     write_text("docs/reasons.md", reasons_page())
     write_text("docs/keras-scripts.md", keras_scripts_page())
+    write_text("CONTRIBUTING.md", contributing_page())
     for program in ("hack/generate/helm/generate.py", "hack/generate/docs/recovery_svg.py"):
         subprocess.run([sys.executable, str(ROOT / program)], check=True)
