@@ -94,8 +94,8 @@ test: ## Runs every suite that needs no container, in 12 minutes on two cores; p
 	  { $(MAKE) --no-print-directory setup test-unit && echo "the other suites run two at a time and print at their end" && \
 	    $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target PROGRAMS="$$(kill -0 $$builds 2> /dev/null && echo programs)" $(LONGEST_FIRST); } || status=$$?; \
 	  python3 tests/suite_times.py $(REPORTS); exit $$status
-test-unit: setup ## Pure code, on all cores
-	$(SUITE) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long" --numprocesses=auto --dist=worksteal
+test-unit: setup ## Pure code, on all cores; COVERAGE=1 measures its coverage: `coverage report`
+	$(SUITE) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long" --numprocesses=auto --dist=worksteal $(if $(COVERAGE),--cov --cov-report=)
 test-trainer: setup ## TensorFlow processes of this machine
 	$(SUITE) tests/trainer tests/keras3 tests/gpu -m "not long"
 test-gpu: setup ## On a machine with NVIDIA GPUs, in two parts of some minutes (test-gpu-devices, test-gpu-jobs); skips what needs more GPUs
