@@ -1,6 +1,6 @@
-"""Writes all generated files: CRDs, schemas for editors and references from the models, the role from the permissions.
+"""Writes all generated files: schemas for editors and references from the models, the role from the permissions.
 
-The files of the chart and the diagram of a recovery have generators of their own, which this one runs.
+The files of the chart, with the CRDs, and the diagram of a recovery have generators of their own, which this one runs.
 """
 
 import pathlib
@@ -21,7 +21,7 @@ from samples_index import index
 from sweep_reference import page as sweep_reference_page
 from trainer_reference import page as trainer_page
 
-from tfdist.api.crd import KINDS, crd
+from tfdist.api.crd import KINDS
 from tfdist_operator.permissions import cluster_role, lease_role
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -42,7 +42,6 @@ def write_text(path: str, text: str) -> None:
 
 if __name__ == "__main__":
     for kind in KINDS:
-        write(f"crds/{kind.plural}.yaml", "sdk/tfdist/api", crd(kind))
         write_text(f"crds/{kind.kind.lower()}.schema.json", editor_schema(kind))
     write("operator/manifests/role.yaml", "operator/tfdist_operator/permissions.py", cluster_role(), lease_role())
     write_text("docs/reference/api.md", reference_page())
