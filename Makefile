@@ -65,8 +65,8 @@ lock: setup ## Locks requirements/*.in again, with hashes and without index addr
 
 ##@ Check
 
-.PHONY: verify lint types imports generated
-verify: lint types imports generated ## Checks style, types, layers, and that generated files are up to date
+.PHONY: verify lint types imports dead-code generated
+verify: lint types imports dead-code generated ## Checks style, types, layers, unused code, and that generated files are up to date
 lint: setup
 	@ruff check .
 	@ruff format --check --quiet . || (echo "run 'make fmt'"; exit 1)
@@ -74,6 +74,8 @@ types: setup
 	@mypy
 imports: setup
 	@lint-imports --no-cache | tail -n 1
+dead-code: setup
+	@python hack/dead_code.py
 generated: generate
 	@git --no-pager diff --exit-code -- CONTRIBUTING.md crds operator/manifests docs helm || (echo "commit what 'make generate' wrote"; exit 1)
 

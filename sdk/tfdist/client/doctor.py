@@ -169,11 +169,7 @@ def _controller_by_jobs(client: Client) -> Check:
     except ClientError:
         jobs = []
     now = datetime.now(UTC)
-    unobserved = [
-        job
-        for job in jobs
-        if job.status.observed_generation is None and not job.spec.get("runPolicy", {}).get("managedBy")
-    ]
+    unobserved = [job for job in jobs if job.status.observed_generation is None and not _is_managed_elsewhere(job)]
     if names := [job.name for job in unobserved if now - parse_time(job.created) > _UNSEEN]:
         return problem(
             "controller", f"job {names[0]} has no status: no controller acts on it",
