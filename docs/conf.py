@@ -15,6 +15,8 @@ include_patterns = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
+    "RELEASE.md",
+    "SECURITY.md",
 ]
 exclude_patterns = [".*", "dist", "**/__pycache__"]  # not read at all: builds and virtual environments
 

@@ -4,7 +4,6 @@ The numbers of the cases are those of `docs/tfjob-differences.md`. Where TFDist 
 test states how the training operator behaves and why TFDist does not.
 """
 
-import json
 from typing import Any
 
 import pytest
@@ -44,12 +43,6 @@ def container(pod: Json, name: str = "tensorflow") -> Json:
 
 def tf_config(pod: Json, name: str = "tensorflow") -> str | None:
     return next((v["value"] for v in container(pod, name).get("env", ()) if v["name"] == "TF_CONFIG"), None)
-
-
-def clusters(types: Json, **fields: Any) -> dict[str, Json]:
-    """Return the value of `TF_CONFIG` by pod; pods without the variable are left out."""
-    _, pods = made(types, **fields)
-    return {name: json.loads(text) for name, pod in pods.items() if (text := tf_config(pod))}
 
 
 def conversion_errors(given: Json) -> list[tuple[str, str]]:

@@ -4,7 +4,6 @@ import json
 import pathlib
 import subprocess
 import sys
-import tomllib
 
 import pytest
 import yaml
@@ -93,12 +92,6 @@ def test_the_definition_has_no_field_that_an_older_kubernetes_does_not_know(
 ) -> None:
     text = helm.run("template", "tfdist", str(CHART), f"--kube-version={version}", "--show-only=templates/crds.yaml")
     assert ("selectableFields" in text) is has_it
-
-
-def test_the_chart_s_version_is_that_of_the_controller() -> None:
-    project = tomllib.loads((ROOT / "operator/pyproject.toml").read_text())["project"]
-    described = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert described["version"] == described["appVersion"] == project["version"]
 
 
 def test_the_generated_files_are_those_of_their_sources(tmp_path: pathlib.Path) -> None:

@@ -42,6 +42,19 @@ def test_a_workflow_has_only_read_permissions_by_default(path: pathlib.Path) -> 
     assert yaml.safe_load(path.read_text())["permissions"] == {"contents": "read"}
 
 
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_every_action_is_pinned_to_a_commit_with_its_version_in_a_comment(path: pathlib.Path) -> None:
+    actions = re.findall(r"uses: (.*)", path.read_text())
+    assert actions
+    assert [action for action in actions if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action)] == []
+
+
+def test_a_released_image_has_the_tag_that_the_chart_uses_and_the_packages_of_its_device() -> None:
+    (push,) = (step["with"] for step in steps(FOLDER / "release.yaml") if "build-push" in step.get("uses", ""))
+    assert push["tags"].endswith(":${{ steps.version.outputs.version }}"), "the chart's appVersion, without the tag's v"
+    assert "DEVICE=${{ matrix.target || 'cpu' }}" in push["build-args"].splitlines()
+
+
 def test_the_workflow_runs_every_check_of_ci() -> None:
     ran = {step["run"] for step in steps(FOLDER / "ci.yaml") if "run" in step} | {
         f"make {target}" for target in values(FOLDER / "ci.yaml", "target")

@@ -15,7 +15,6 @@ from tfdist.sweep_planner import SweepView, TrialJob, plan_sweep
 
 TRIALS = 6
 STEPS = 400
-TRIAL = st.integers(0, TRIALS - 1)
 STOPPING: list[dict[str, Any] | None] = [
     None,
     {"method": "Asha", "minSteps": 100, "reduction": 2},

@@ -1,10 +1,13 @@
 """Running jobs in the stores of a controller, as those see them who request reports from their pods."""
 
+import asyncio
+
 from support.factories import UID, manifest
 from support.raw import raw_pod
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.cache.runtime_state import RuntimeStateStore
+from tfdist_operator.replica_reports.poller import ReportPoller
 
 
 def running_leaders(jobs: JobCache) -> RuntimeStateStore:
@@ -27,3 +30,9 @@ def jobs_and_pods(*ips: str) -> tuple[JobCache, PodCache]:
         pod["status"] = {"phase": "Running", "podIP": ip}
         pods.upsert(pod)
     return jobs, pods
+
+
+async def poll_once(poller: ReportPoller, *, evaluators: bool) -> None:
+    """Have `poller` start one round, and wait until every poll of it has ended."""
+    await poller.start_round(evaluators=evaluators)
+    await asyncio.gather(*poller._in_flight.values())

@@ -11,7 +11,6 @@ from support.polling import wait_for
 from support.slow_steps import HURRY, PACES, SECONDS, set_pace
 
 from tfdist.contract import Role
-from tfdist.contract_reports import SlowReplica
 
 if TYPE_CHECKING:
     from trainer.replicas import Launch, Replicas
@@ -120,11 +119,6 @@ def test_the_worker_whose_closures_take_longest_is_named_with_its_times(launch_r
     assert slow.input_wait_millis > slow.own_millis / 2
     wait_for("the log", lambda: "slow-replica" in gang.output())
     wait_for("the text in TensorBoard", lambda: b"worker-1: " in written(tmp_path / "train"))
-
-
-def is_named(slow: SlowReplica | None, worker: int) -> bool:
-    """Return whether the slow replica is this worker."""
-    return slow is not None and (slow.role, slow.index) == (Role.WORKER, worker)
 
 
 def written(run: Path) -> bytes:

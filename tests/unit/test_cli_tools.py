@@ -3,18 +3,20 @@
 import os
 import socket
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from support.stored_jobs import FAILED, NEW, RUNNING, UNSCHEDULABLE, stored
 
 from tfdist.cli.commands import port_forward
 from tfdist.cli.errors import CommandError
+from tfdist.client import doctor, websocket
 from tfdist.client import exec as process
-from tfdist.client import websocket
 from tfdist.client.check import Result
+from tfdist.client.client import Client
 from tfdist.client.doctor import check_job
 from tfdist.client.errors import NotPossible
+from tfdist.client.job import Job
 from tfdist.client.port_forward import PortForward, copy
 from tfdist.client.replica_pods import ReplicaPod, is_replica, leader
 
@@ -228,3 +230,20 @@ def test_a_job_without_a_status_for_long_has_no_controller() -> None:
     (found,) = check_job(old)
     assert (found.result, "no controller" in found.message) == (Result.PROBLEM, True)
     assert NEW.phase == "Pending"
+
+
+@pytest.mark.parametrize(
+    ("run_policy", "result"),
+    [({"managedBy": "example.com/other"}, Result.UNKNOWN), ({}, Result.PROBLEM), (None, Result.PROBLEM)],
+)
+def test_a_job_without_a_status_is_a_problem_unless_another_controller_manages_it(
+    run_policy: Json | None, result: Result
+) -> None:
+    metadata = {"name": "fashion", "namespace": "team", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    stored = Job({"metadata": metadata, "spec": {"worker": {"replicas": 1}, "runPolicy": run_policy}})
+
+    class Jobs:
+        def list(self) -> list[Job]:
+            return [stored]
+
+    assert doctor._controller_by_jobs(cast("Client", Jobs())).result is result

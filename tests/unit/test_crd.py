@@ -37,6 +37,12 @@ def test_the_committed_file_is_generated_from_the_models(kind: ResourceKind) -> 
 
 
 @OF_EACH_KIND
+def test_the_repository_has_one_copy_in_the_chart(kind: ResourceKind) -> None:
+    name = f"{kind.plural}.yaml"
+    assert (ROOT / "crds" / name).resolve() == ROOT / "helm/tfdist-operator/files" / name
+
+
+@OF_EACH_KIND
 def test_it_is_small_enough_to_be_applied_by_kubectl(kind: ResourceKind) -> None:
     assert (ROOT / "crds" / f"{kind.plural}.yaml").stat().st_size < 200_000
     assert len(json.dumps(crd(kind))) < CLIENT_SIDE_APPLY_BYTES / 2

@@ -17,6 +17,7 @@ from support.factories import (
     report,
     termination_message,
 )
+from support.report_jobs import poll_once
 
 from tfdist.contract import Phase, Role
 from tfdist.contract_reports import EvaluationReport, ProgressReport
@@ -277,15 +278,15 @@ def test_an_evaluator_is_polled_while_it_runs_and_only_a_changed_report_causes_a
     pods = Pods(pod("worker-0", "S"), evaluator)
     reports = cast("ReportClient", answers)
     poller = ReportPoller(
-        jobs, pods, states, reports, lambda changed, _: reconciles.append(changed), lambda: NOW, PollRate(2, 10)
+        jobs, pods, states, reports, lambda changed, _: reconciles.append(changed), lambda: NOW, PollRate(0, 10)
     )
-    asyncio.run(poller.poll_once(evaluators=True))
-    asyncio.run(poller.poll_once(evaluators=True))
+    asyncio.run(poll_once(poller, evaluators=True))
+    asyncio.run(poll_once(poller, evaluators=True))
     assert (answers.asked, reconciles) == (["10.0.0.9"] * 2, [key])
-    asyncio.run(poller.poll_once(evaluators=False))
+    asyncio.run(poll_once(poller, evaluators=False))
     assert len(answers.asked) == 2
     answers.answers["10.0.0.9"] = evaluation_report()
-    asyncio.run(poller.poll_once(evaluators=True))
+    asyncio.run(poll_once(poller, evaluators=True))
     assert states.get(key, UID).evaluated == evaluation_report(latest=result(10)), (
         "a restarted evaluator reports fewer results at first"
     )

@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 from support.factories import NOW, failure_in_place, launcher_report, manifest
 from support.polling import until
 from support.raw import raw_pod
-from support.report_jobs import jobs_and_pods, running_leaders
+from support.report_jobs import jobs_and_pods, poll_once, running_leaders
 
 from tfdist.contract import Phase, Role
 from tfdist.contract_reports import GangReport, ProgressReport
@@ -171,7 +171,7 @@ async def test_a_job_without_a_plan_and_one_whose_leader_does_not_run_are_not_po
         polled.append(ip)
         return TRAINS
 
-    await polls(jobs, pods, states, answer).poll_once(evaluators=True)
+    await poll_once(polls(jobs, pods, states, answer), evaluators=True)
     assert polled == ["10.0.0.2"]
 
 
@@ -188,7 +188,7 @@ async def test_an_answer_after_the_deletion_of_the_job_is_not_stored_for_a_new_j
         states.get(old.key, "another").create_error = "kept"
         return TRAINS
 
-    await polls(jobs, pods, states, answer, lambda key, _: reported.append(key)).poll_once(evaluators=True)
+    await poll_once(polls(jobs, pods, states, answer, lambda key, _: reported.append(key)), evaluators=True)
     assert (states.get(old.key, "another").create_error, reported) == ("kept", [])
 
 
@@ -221,7 +221,7 @@ async def test_the_last_report_is_kept_after_an_answer_that_is_not_a_report(capl
 
     poller = polls(jobs, pods, states, answer)
     while answers:
-        await poller.poll_once(evaluators=False)
+        await poll_once(poller, evaluators=False)
     report = states.get(job.key, job.uid).report
     assert report is not None
     assert report.content == TRAINS
@@ -242,6 +242,6 @@ async def test_a_leader_is_silent_while_it_gives_no_answer_and_not_while_it_give
     for given, silent in zip(given_answers, (False, True, True, False), strict=True):
         answers.append(given)
         state.answered_at = time.monotonic() - 1000
-        await poller.poll_once(evaluators=False)
+        await poll_once(poller, evaluators=False)
         assert state.leader_unresponsive is silent
     assert reported == [(job.key, 0.0)] * 2, "at the beginning and at the end of the silence"

@@ -1,7 +1,7 @@
 """The training loop: executions of several steps, and decisions of the gang between them.
 
-Keras' `fit` does not run under `MultiWorkerMirroredStrategy` (docs/trainer.md). Every member runs this loop in
-lockstep with the others: the same executions, the same collectives in the same order. Only the chief writes.
+Programs train here and scripts in Keras' `fit` (docs/adr/0047). Every member runs this loop in lockstep with the
+others: the same executions, the same collectives in the same order. Only the chief writes.
 """
 
 import contextlib

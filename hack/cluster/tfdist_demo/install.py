@@ -23,14 +23,6 @@ def install(kubectl: Kubectl, *, controller: str, trainer: str) -> None:
         wait_until_ready(kubectl)
 
 
-def uninstall(kubectl: Kubectl) -> None:
-    """Remove the release and its namespace; the definition of TFDistJob stays, and with it the jobs of others."""
-    program = helm.Helm(helm.program(), kubectl.kubeconfig)
-    place = kubectl.place
-    program.run("uninstall", place.release, f"--namespace={place.system}", "--ignore-not-found", "--wait")
-    kubectl.run("delete", "namespace", place.system, "--ignore-not-found", "--wait=false")
-
-
 def wait_until_ready(kubectl: Kubectl) -> None:
     """Wait until all replicas of the controller are ready and updated.
 

@@ -1,6 +1,6 @@
-"""Writes all generated files: CRDs, schemas for editors and references from the models, the role from the permissions.
+"""Writes all generated files: schemas for editors and references from the models, the role from the permissions.
 
-The files of the chart and the diagram of a recovery have generators of their own, which this one runs.
+The files of the chart, with the CRDs, and the diagram of a recovery have generators of their own, which this one runs.
 """
 
 import pathlib
@@ -14,13 +14,14 @@ from editor_schema import text as editor_schema
 from failure_table import page as failures_page
 from features_page import page as features_page
 from keras_scripts_page import page as keras_scripts_page
+from package_map import page as contributing_page
 from reasons_page import page as reasons_page
 from reference import page as reference_page
 from samples_index import index
 from sweep_reference import page as sweep_reference_page
 from trainer_reference import page as trainer_page
 
-from tfdist.api.crd import KINDS, crd
+from tfdist.api.crd import KINDS
 from tfdist_operator.permissions import cluster_role, lease_role
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -41,7 +42,6 @@ def write_text(path: str, text: str) -> None:
 
 if __name__ == "__main__":
     for kind in KINDS:
-        write(f"crds/{kind.plural}.yaml", "sdk/tfdist/api", crd(kind))
         write_text(f"crds/{kind.kind.lower()}.schema.json", editor_schema(kind))
     write("operator/manifests/role.yaml", "operator/tfdist_operator/permissions.py", cluster_role(), lease_role())
     write_text("docs/reference/api.md", reference_page())
@@ -53,5 +53,6 @@ if __name__ == "__main__":
     write_text("docs/tutorials/from-tfjob.md", conversion_page())
     write_text("docs/reasons.md", reasons_page())
     write_text("docs/keras-scripts.md", keras_scripts_page())
+    write_text("CONTRIBUTING.md", contributing_page())
     for program in ("hack/generate/helm/generate.py", "hack/generate/docs/recovery_svg.py"):
         subprocess.run([sys.executable, str(ROOT / program)], check=True)

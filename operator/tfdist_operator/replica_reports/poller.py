@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from operator import attrgetter
@@ -76,23 +76,23 @@ class ReportPoller:
         """Poll until cancelled."""
         try:
             for number in itertools.count():
-                leaders = self._running(_leader)
-                self._rate.jobs = len(leaders)
-                self._remove_metrics(self._measured - {job.key for job, _ in leaders})
-                evaluators = self._running(_evaluator) if number % EVALUATOR_EVERY == 0 else ()
-                await self._round(leaders, evaluators, self._rate.poll_interval_seconds())
+                await self.start_round(evaluators=number % EVALUATOR_EVERY == 0)
         finally:
             for task in self._in_flight.values():
                 task.cancel()
 
-    async def poll_once(self, *, evaluators: bool) -> None:
-        """Poll each leader once, with `evaluators` also each evaluator; return when every poll has ended."""
-        await self._round(self._running(_leader), self._running(_evaluator) if evaluators else (), 0.0)
-        await asyncio.gather(*self._in_flight.values())
+    async def start_round(self, *, evaluators: bool) -> None:
+        """Start a poll of each leader, and with `evaluators` of each evaluator, evenly spread over the poll interval.
 
-    async def _round(self, leaders: Iterable[_Replica], evaluators: Iterable[_Replica], seconds: float) -> None:
-        """Start a poll of each replica, evenly spread over `seconds`; replicas with a poll in flight are skipped."""
-        polls = [(job, ip, False) for job, ip in leaders] + [(job, ip, True) for job, ip in evaluators]
+        Replicas with a poll in flight are skipped.
+        """
+        leaders = self._running(_leader)
+        self._rate.jobs = len(leaders)
+        self._remove_metrics(self._measured - {job.key for job, _ in leaders})
+        polls = [(job, ip, False) for job, ip in leaders]
+        if evaluators:
+            polls += [(job, ip, True) for job, ip in self._running(_evaluator)]
+        seconds = self._rate.poll_interval_seconds()
         slices = max(1, round(seconds / _SLICE_SECONDS))
         for number in range(slices):
             for job, ip, is_evaluator in polls[number::slices]:

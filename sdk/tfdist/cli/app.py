@@ -4,7 +4,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.exceptions import TyperException
@@ -22,13 +22,9 @@ from tfdist.cli.declarations.sweep_group import sweep_group
 from tfdist.cli.declarations.tools import tools
 from tfdist.cli.declarations.usage import usage
 from tfdist.cli.errors import MISSING_EXTRA, CommandError
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.output import message
 from tfdist.client.errors import ClientError
-
-_USAGE: Final = 2
-_BUG: Final = 70
-_INTERRUPTED: Final = 130
-_CLOSED_PIPE: Final = 141
 
 
 class _Commands(CommandGroup):
@@ -94,17 +90,17 @@ def _guarded(command: Callable[[], int], *, debug: bool) -> int:
         raise
     except (CommandError, ClientError) as error:
         message(error)
-        return _USAGE
+        return ExitCode.FAILED
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # the reader, such as `head`, has closed the pipe; Python would report it again at the flush at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _CLOSED_PIPE
+        return ExitCode.CLOSED_PIPE
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] == "yaml":
             print(MISSING_EXTRA, file=sys.stderr)
-            return _USAGE
+            return ExitCode.FAILED
         return _report_bug(error, debug=debug)
     return code
 
@@ -115,4 +111,4 @@ def _report_bug(error: Exception, *, debug: bool) -> int:
     advice = "report it with the file and" if debug else "run again with --debug, and report it with"
     text = f"internal error ({type(error).__name__}: {error}). This is a bug: {advice} the text"
     message(f"tfdist {__version__}: {text}")
-    return _BUG
+    return ExitCode.BUG

@@ -22,7 +22,6 @@ Query = Mapping[str, Any]
 """Parameters of a request by name."""
 
 MERGE_PATCH: Final = "application/merge-patch+json"
-APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 _PAGE: Final = 500
 _TIMEOUT: Final = (5.0, 60.0)

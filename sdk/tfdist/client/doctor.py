@@ -165,15 +165,11 @@ def _deployments(api: ApiServer) -> list[Json] | None:
 def _controller_by_jobs(client: Client) -> Check:
     """Return whether a controller runs, from the statuses that it writes to the jobs of the namespace."""
     try:
-        jobs = client.list()
+        jobs = [job for job in client.list() if not _is_managed_elsewhere(job)]
     except ClientError:
         jobs = []
     now = datetime.now(UTC)
-    unobserved = [
-        job
-        for job in jobs
-        if job.status.observed_generation is None and not job.spec.get("runPolicy", {}).get("managedBy")
-    ]
+    unobserved = [job for job in jobs if job.status.observed_generation is None]
     if names := [job.name for job in unobserved if now - parse_time(job.created) > _UNSEEN]:
         return problem(
             "controller", f"job {names[0]} has no status: no controller acts on it",
@@ -181,7 +177,9 @@ def _controller_by_jobs(client: Client) -> Check:
         )  # fmt: skip
     if len(jobs) > len(unobserved):
         return ok("controller", "you may not see its Deployment; the jobs of the namespace have a status from it")
-    return Check("controller", Result.UNKNOWN, "you may not see its Deployment, and the namespace has no jobs")
+    return Check(
+        "controller", Result.UNKNOWN, "you may not see its Deployment, and the namespace has no jobs that it manages"
+    )
 
 
 def _is_managed_elsewhere(job: Job) -> bool:

@@ -141,7 +141,8 @@ class LocalClient(Client):
         Raises:
             NotFound: there is no such job.
         """
-        if self.get(name).uid != (uid or self.get(name).uid):
+        job = self.get(name)
+        if uid is not None and job.uid != uid:
             raise NotFound(f"job {name} was deleted; another one has its name now")
         self._run(name).remove()
 

@@ -59,14 +59,11 @@ class Type:
     required: tuple[str, ...]
 
 
-def kubernetes_version() -> str:
-    """Return the version of Kubernetes of the types, such as `1.37`."""
-    return _content()[0]
-
-
+@functools.cache
 def types() -> Mapping[str, Type]:
     """Return all types by name, such as `PodSpec`."""
-    return _content()[1]
+    content = json.loads(_FILE.read_bytes())
+    return {name: _type(name, value) for name, value in content["types"].items()}
 
 
 def type_named(name: str) -> Type:
@@ -76,12 +73,6 @@ def type_named(name: str) -> Type:
         KeyError: a pod template has no such type.
     """
     return types()[name]
-
-
-@functools.cache
-def _content() -> tuple[str, Mapping[str, Type]]:
-    content = json.loads(_FILE.read_bytes())
-    return content["kubernetes"], {name: _type(name, value) for name, value in content["types"].items()}
 
 
 def _type(name: str, content: Mapping[str, Any]) -> Type:

@@ -68,15 +68,6 @@ def checked(
     return (None, problems) if problems else (job, [])
 
 
-def defaulted(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest with every default applied, as the API server stores it.
-
-    Raises:
-        ValidationFailed: with all errors.
-    """
-    return parse(manifest).model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
 def _all_problems(content: Mapping[str, Any], error: ValidationError) -> Iterator[FieldError]:
     """Yield the errors of a manifest with malformed fields, including those of its well-formed fields."""
     details = error.errors(include_url=False)

@@ -18,7 +18,6 @@ from support.factories import CHECKPOINT
 
 AFTER: Final[dict[str, Any]] = {"evaluation": {"mode": "AfterTraining"}, "checkpoint": CHECKPOINT}
 URL: Final[dict[str, Any]] = {"checkpoint": {"directory": "gs://bucket/ckpt"}}
-GIT: Final[dict[str, Any]] = {"source": {"git": {"repository": "https://host/team/code.git"}}}
 
 
 def code(**source: Any) -> dict[str, Any]:

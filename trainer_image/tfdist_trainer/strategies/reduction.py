@@ -32,23 +32,19 @@ def all_reduce_sum(tensors: Sequence[tf.Tensor], replicas: int) -> list[tf.Tenso
     return list(tensors) if replicas == 1 else _unpack(_all_reduce(_pack(tensors)), tensors)
 
 
-def all_reduce_mean(parts: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
-    """Return gradients of the mean over all `replicas`, and the sums added up; a collective.
+def timed_all_reduce_mean(
+    parts: Sequence[tf.Tensor], replicas: int, *, due: tf.Tensor | bool
+) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Return gradients of the mean over all `replicas` with the sums added up, and the seconds that this took.
+
+    A collective. The seconds, float64 [], run from when `parts` are computed to their sums; they are 0 for one replica,
+    and unless `due`.
 
     Args:
         parts: gradients of a replica's sum, then a vector of sums and the weight, both float32. With one replica the
             gradients are those of the mean already.
         replicas: number of replicas.
-    """
-    return timed_all_reduce_mean(parts, replicas, due=False)[0]
-
-
-def timed_all_reduce_mean(
-    parts: Sequence[tf.Tensor], replicas: int, *, due: tf.Tensor | bool
-) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Return what `all_reduce_mean` returns, and the seconds from when `parts` are computed to their sums, float64 [].
-
-    They are 0 for one replica, and unless `due`.
+        due: whether to measure the seconds.
     """
     no_wait = tf.constant(0.0, tf.float64)
     if replicas == 1:

@@ -2,11 +2,11 @@
 
 import sys
 from collections.abc import Iterator
-from typing import Final
 
 from tfdist import outcome
 from tfdist.api.status import ExportStatus, JobPhase
 from tfdist.cli.console import RunConsole
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.find import attach, command, without_kind
 from tfdist.cli.log_view import LogView, leader_name, new_console, shown_replicas
 from tfdist.cli.output import message
@@ -17,8 +17,6 @@ from tfdist.client.logs import LogOptions, LogSource
 from tfdist.contract import MAIN_CONTAINER, Phase, Role
 from tfdist.contract_reports import ProgressReport
 from tfdist.local import progress
-
-_DETACHED: Final = 130
 
 
 def execute(client: Client, name: str, *, tail: int | None = None, all_replicas: bool = False) -> int:
@@ -38,7 +36,7 @@ def execute(client: Client, name: str, *, tail: int | None = None, all_replicas:
         return _follow(attach(client, name), tail, all_replicas=all_replicas)
     except KeyboardInterrupt:
         message(_detach_text(client, name))
-        return _DETACHED
+        return ExitCode.INTERRUPTED
 
 
 def _follow(handle: JobHandle, tail: int | None, *, all_replicas: bool) -> int:

@@ -8,16 +8,14 @@ from typing import Final
 from tfdist.api.status import JobPhase
 from tfdist.cli.commands.wait import seconds
 from tfdist.cli.errors import CommandError
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.find import RESOURCE, attach, command, suggesting, without_kind
 from tfdist.cli.output import collected_warnings, message, show_warnings
 from tfdist.client.client import Client
 from tfdist.client.errors import ClientError, Invalid, NoCluster, Unauthorized, WaitTimeout
 from tfdist.client.handle import JobHandle
 from tfdist.client.job import Job
-from tfdist.outcome import DEADLINE_EXCEEDED
 
-_FAILED_REQUEST: Final = 2
-_NEGATIVE: Final = 1
 _IMMUTABLE: Final = "worker.replicas of a running job is immutable"
 
 _STARTED: Final = (JobPhase.RUNNING, JobPhase.EVALUATING, JobPhase.SUCCEEDED)
@@ -105,7 +103,7 @@ def _change_each(names: Sequence[str], change: Callable[[str], JobHandle]) -> tu
             raise
         except (CommandError, ClientError) as error:
             message(error)
-            code = _FAILED_REQUEST
+            code = ExitCode.FAILED
     return handles, code
 
 
@@ -114,12 +112,12 @@ def _wait(handle: JobHandle, phases: tuple[JobPhase, ...], end: float | None) ->
         job = handle.wait_for(phases, timeout=_remaining(end))
     except WaitTimeout as error:
         message(error)
-        return DEADLINE_EXCEEDED
+        return ExitCode.TIMEOUT
     except ClientError as error:
         message(error)
-        return _FAILED_REQUEST
+        return ExitCode.FAILED
     message(f"{job.name} {job.phase}: {job.message}" if job.message else f"{job.name} {job.phase}")
-    return 0 if job.phase in phases else _NEGATIVE
+    return 0 if job.phase in phases else ExitCode.NEGATIVE
 
 
 def _wait_deleted(handle: JobHandle, end: float | None) -> int:
@@ -127,14 +125,14 @@ def _wait_deleted(handle: JobHandle, end: float | None) -> int:
         handle.wait_deleted(timeout=_remaining(end))
     except WaitTimeout as error:
         message(error)
-        return DEADLINE_EXCEEDED
+        return ExitCode.TIMEOUT
     return 0
 
 
 def _worst(codes: Iterable[int]) -> int:
     """Return the exit code for several jobs: of a failed request, a timeout, a negative result, or 0."""
     statuses = set(codes)
-    return next((code for code in (_FAILED_REQUEST, DEADLINE_EXCEEDED, _NEGATIVE) if code in statuses), 0)
+    return next((code for code in (ExitCode.FAILED, ExitCode.TIMEOUT, ExitCode.NEGATIVE) if code in statuses), 0)
 
 
 def _end(timeout: str | None, *, wait: bool) -> float | None:

@@ -11,6 +11,7 @@ from tfdist.cli import documents, manifests
 from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import DocumentError
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.findings import Finding, finding
 from tfdist.cli.output import message
 from tfdist.convert import CannotConvert, Conversion, PodLabels, convert, notes_on_other, tfjob, trains_tfjobs
@@ -33,7 +34,7 @@ def execute(files: Sequence[str], *, in_json: bool) -> int:
         note.print(sys.stderr)
     for error in unreadable:
         message(error)
-    return 2 if unreadable else int(any(result.failed for result in results))
+    return ExitCode.FAILED if unreadable else int(any(result.failed for result in results))
 
 
 @dataclass

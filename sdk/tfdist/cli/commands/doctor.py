@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Final
 
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.find import attach, command
 from tfdist.cli.output import GREEN, RED, YELLOW, has_colour, message, width_of, write_lines
 from tfdist.cli.tables import Column, text_rows
@@ -32,7 +33,7 @@ def execute(client: Client, name: str | None, *, output: str) -> int:
         print(json.dumps({"checks": [asdict(check) for check in checks]}, indent=2))
     problems = sum(check.result is Result.PROBLEM for check in checks)
     message(_summary(client, name, problems))
-    return 1 if problems else 0
+    return ExitCode.NEGATIVE if problems else ExitCode.OK
 
 
 def _lines(check: Check, *, width: int | None, colour: bool) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Final
 from tfdist.api.training import SCRIPT_SUFFIX
 from tfdist.cli import documents, first_manifest
 from tfdist.cli.errors import CommandError
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.findings import errors
 from tfdist.cli.first_manifest import Answers
 from tfdist.cli.output import message, one_line
@@ -94,7 +95,7 @@ def execute(file: Path, options: Mapping[str, str], *, schema: str | None, yes: 
     for problem in problems:
         problem.print(sys.stderr)
     if problems:
-        return 1
+        return ExitCode.NEGATIVE
     _write(file, text)
     print(f"{file} created")
     message(f"next: edit it, then tfdist submit {file}{' --code .' if answers.needs_code else ''}")

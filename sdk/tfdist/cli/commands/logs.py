@@ -8,6 +8,7 @@ from typing import Final
 
 from tfdist.cli.commands.wait import seconds
 from tfdist.cli.errors import CommandError
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.find import attach, without_kind
 from tfdist.cli.log_view import LogView, check_replica, new_console, shown_replicas
 from tfdist.cli.output import message
@@ -48,7 +49,7 @@ def execute(client: Client, name: str, request: Wanted, *, follow: bool, grep: s
         return 0
     if not sources(client, job, options):
         message(_no_lines_text(client, job, options))
-        return 1
+        return ExitCode.NEGATIVE
     lines = handle.lines(options)
     while batch := list(islice(lines, _BATCH)):
         view.show(batch)

@@ -6,6 +6,7 @@ from typing import Any, Final
 from tfdist import validation
 from tfdist.api.v1 import TFDistJob
 from tfdist.cli import jobs, manifests
+from tfdist.cli.exit_code import ExitCode
 from tfdist.desired.objects import objects
 
 PLACEHOLDER_UID: Final = "00000000-0000-0000-0000-000000000000"
@@ -26,7 +27,7 @@ def execute(file: str, *, namespace: str, image: str, in_json: bool) -> int:
     """
     selected = jobs.select(jobs.read(file), file, "render")
     if not selected:
-        return 1
+        return ExitCode.NEGATIVE
     rendered = []
     for document in selected:
         job = validation.parse(_with_defaults(document.value, namespace))

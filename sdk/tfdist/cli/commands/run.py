@@ -15,6 +15,7 @@ from tfdist.cli.config_maps import config_maps
 from tfdist.cli.console import RunConsole
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.findings import finding
 from tfdist.cli.output import message
 from tfdist.cli.script_job import is_script, script_job
@@ -64,7 +65,7 @@ def execute(
             f"{file}: contains {len(local_jobs)} jobs ({names}); move the one to run to a file of its own"
         )
     if not local_jobs:
-        return 1
+        return ExitCode.NEGATIVE
     (document,) = local_jobs
     directory = _run_directory(state, document.value["metadata"]["name"])
     ports = FreePorts()
@@ -76,7 +77,7 @@ def execute(
     except CannotRunHere as error:
         for problem in error.problems:
             finding(document, problem.path, problem.message).print(sys.stderr)
-        return 1
+        return ExitCode.NEGATIVE
     finally:
         ports.close()
         directory.close()

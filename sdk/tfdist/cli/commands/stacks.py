@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.find import attach
 from tfdist.cli.output import message
 from tfdist.client.client import Client
@@ -35,4 +36,4 @@ def execute(client: Client, name: str, replica: str | None, *, wait: float) -> i
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return 0 if count else 1
+    return ExitCode.OK if count else ExitCode.NEGATIVE

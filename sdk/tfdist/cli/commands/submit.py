@@ -11,6 +11,7 @@ from tfdist.cli import creation, documents, jobs, overrides
 from tfdist.cli.config_maps import config_map_manifests
 from tfdist.cli.documents import STDIN, SUFFIXES, Document
 from tfdist.cli.errors import CommandError
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.findings import Finding, findings
 from tfdist.cli.new_job import JobOptions, new_job, script_of
 from tfdist.cli.output import message, one_line
@@ -55,7 +56,7 @@ def execute(
     """
     submission = _submission(request)
     if submission is None:
-        return 1
+        return ExitCode.NEGATIVE
     return creation.create(submission, connected, dry_run=dry_run, follow=follow)
 
 

@@ -1,18 +1,14 @@
 """`tfdist sweep attach|wait SWEEP`: follows a sweep to its end, or waits for it; the sweep does not depend on it."""
 
-from typing import Final
-
 from tfdist.cli.commands.wait import seconds
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.find import attach_sweep, command
 from tfdist.cli.output import message, one_line
 from tfdist.client.client import Client
 from tfdist.client.errors import WaitTimeout
 from tfdist.client.sweep import Sweep
 from tfdist.client.sweeps import SweepHandle
-from tfdist.outcome import DEADLINE_EXCEEDED
 from tfdist.printable import printable
-
-_DETACHED: Final = 130
 
 
 def execute(client: Client, name: str) -> int:
@@ -27,7 +23,7 @@ def execute(client: Client, name: str) -> int:
         _follow(handle)
     except KeyboardInterrupt:
         message(f"detached; {handle.name} goes on. Attach again: {command(client, 'sweep', 'attach', handle.name)}")
-        return _DETACHED
+        return ExitCode.INTERRUPTED
     message(f"results: {command(client, 'sweep', 'results', handle.name)}")
     return handle.sweep.exit_code
 
@@ -45,7 +41,7 @@ def wait(client: Client, name: str, *, timeout: str | None) -> int:
         sweep = handle.wait_finished(limit)
     except WaitTimeout as error:
         message(error)
-        return DEADLINE_EXCEEDED
+        return ExitCode.TIMEOUT
     message(f"{sweep.name} {_headline(sweep)}")
     return sweep.exit_code
 

@@ -11,6 +11,7 @@ from tfdist.cli.config_maps import config_map_manifests
 from tfdist.cli.document_kind import DocumentKind
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.find import SWEEP_RESOURCE, command
 from tfdist.cli.findings import findings
 from tfdist.cli.output import message
@@ -42,7 +43,7 @@ def execute(
     inputs = jobs.read(file)
     document = _sweep(inputs, file)
     if document is None:
-        return 1
+        return ExitCode.NEGATIVE
     own_namespace = document.value["metadata"].get("namespace")
     if namespace and own_namespace and own_namespace != namespace:
         raise CommandError(

@@ -8,6 +8,7 @@ from tfdist.cli import documents
 from tfdist.cli.document_kind import DocumentKind, classify
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import DocumentError
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.findings import Finding, findings
 from tfdist.cli.manifests import write_json_document
 from tfdist.cli.output import message
@@ -20,7 +21,7 @@ def execute(files: Sequence[str], *, quiet: bool, in_json: bool) -> int:
     for document in documents.read_all(files, report.add_unreadable):
         report.add(document)
     report.finish()
-    return 2 if report.files_unreadable else int(report.problems > 0)
+    return ExitCode.FAILED if report.files_unreadable else int(report.problems > 0)
 
 
 @dataclass

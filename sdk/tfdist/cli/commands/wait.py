@@ -5,11 +5,11 @@ from typing import Final
 
 from tfdist.api.status import JobPhase
 from tfdist.cli.errors import CommandError
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.find import attach
 from tfdist.cli.output import message
 from tfdist.client.client import Client
 from tfdist.client.errors import WaitTimeout
-from tfdist.outcome import DEADLINE_EXCEEDED
 
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -22,7 +22,7 @@ def execute(client: Client, name: str, *, phase: str, timeout: str | None) -> in
         job = handle.wait_for(phases, timeout=None if timeout is None else seconds(timeout))
     except WaitTimeout as error:
         message(error)
-        return DEADLINE_EXCEEDED
+        return ExitCode.TIMEOUT
     message(f"{name} {job.phase}: {job.message}" if job.message else f"{name} {job.phase}")
     return 0 if job.phase in phases else job.exit_code
 
