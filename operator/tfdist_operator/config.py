@@ -184,7 +184,7 @@ def _pod_defaults(text: str, problems: list[str]) -> Mapping[str, Any]:
 def _controller_labels(environment: Mapping[str, str], problems: list[str]) -> Mapping[str, str]:
     """Return the labels of the controller's pods, and append their errors to `problems`.
 
-    The default is for a chart of an earlier version, which does not set the variable. With labels that do not match,
+    The default is for an installation without the chart. With labels that do not match,
     jobs run and their progress is not read; an empty selector, which admits every pod of the namespace, is rejected.
     """
     default = {NAME_LABEL: environment.get("TFDIST_LEASE_NAME", Config.lease_name)}

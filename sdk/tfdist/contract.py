@@ -5,19 +5,15 @@ termination message (`tfdist.contract_reports`). Both sides use these models, so
 test.
 
 Every model ignores unknown fields: a controller and a trainer image of different versions work together, and a newer
-version adds optional fields only. Where a field has another name on the wire, the alias is the wire name.
+version adds optional fields only.
 """
 
+from collections.abc import Iterable
 from enum import IntEnum, StrEnum
-from typing import Annotated, Any, Final
+from functools import cached_property
+from typing import Any, Final
 
-from pydantic import (
-    Field,
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field
 
 from tfdist.contract_model import ContractModel, ReportModel, SmallCount, Step
 
@@ -58,10 +54,6 @@ LAUNCH_PORT: Final = 8791
 LAUNCH_PORT_ENV: Final = "TFDIST_LAUNCH_PORT"
 LAUNCH_KEY_ENV: Final = "TFDIST_LAUNCH_KEY"
 """Environment variable with the key of the job, from its Secret. The launcher removes it before a program starts."""
-
-
-MAX_LISTED_MEMBERS: Final = 1000
-"""Members of a gang that `LeaderSettings` has one by one in JSON."""
 
 
 class ExitCode(IntEnum):
@@ -150,7 +142,7 @@ class Restarts(ReportModel):
     """Total number of uncounted restarts."""
     since_checkpoint: SmallCount = 0
     """Counted restarts since the last new checkpoint; limited by `backoff_limit`."""
-    uncounted_since_checkpoint: Annotated[SmallCount, Field(alias="freeSinceCheckpoint")] = 0
+    uncounted_since_checkpoint: SmallCount = 0
     """Uncounted restarts since the last new checkpoint."""
     checkpoint_step: Step = -1
     """Step of the newest checkpoint at the last restart, -1 for none."""
@@ -165,7 +157,7 @@ class LaunchMember(ContractModel):
     index: int
     attempt: int = 0
     """Attempt of its pod; the launcher of an earlier attempt is rejected."""
-    required_for_success: Annotated[bool, Field(alias="decides")] = True
+    required_for_success: bool = True
     """Whether the gang succeeds only after this member has; False for a parameter server."""
 
 
@@ -186,14 +178,10 @@ class LaunchMemberRange(LaunchMember):
 
 
 class LeaderSettings(ContractModel):
-    """Settings of the leading launcher: the members of the gang and the limits of restarts.
+    """Settings of the leading launcher: the members of the gang and the limits of restarts."""
 
-    More than `MAX_LISTED_MEMBERS` members are `memberRanges` in JSON: one by one they would exceed the size of an
-    environment variable. Fewer are a list, because launchers of earlier versions read only the list.
-    """
-
-    members: list[LaunchMember]
-    """All members in order of rank; rank 0 leads."""
+    member_ranges: list[LaunchMemberRange]
+    """All members in order of rank; rank 0 leads. One by one they would exceed the size of an environment variable."""
     backoff_limit: int = 3
     rules: list[dict[str, Any]] = Field(default_factory=list)
     """`spec.failurePolicy.rules`."""
@@ -202,27 +190,16 @@ class LeaderSettings(ContractModel):
     progress_deadline_seconds: int | str | None = None
     """Seconds without a completed step after which the gang is stalled; `Auto` derives them from the steps so far; None
     disables the deadline."""
-    prior_restarts: Annotated[Restarts, Field(alias="used")] = Field(default_factory=Restarts)
+    prior_restarts: Restarts = Field(default_factory=Restarts)
     """Restarts before the pods of this attempt were created."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _expand_ranges(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or not isinstance(data.get("memberRanges"), list):
-            return data
-        ranges = [LaunchMemberRange.model_validate(each) for each in data["memberRanges"]]
-        return data | {"members": [member for each in ranges for member in each.members]}
-
-    @model_serializer(mode="wrap")
-    def _with_ranges(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
-        if len(self.members) <= MAX_LISTED_MEMBERS or not info.by_alias:
-            return dict(handler(self))
-        data = dict(handler(self.model_copy(update={"members": []})))
-        del data["members"]
-        return data | {"memberRanges": [each.model_dump(mode="json", by_alias=True) for each in _ranges(self.members)]}
+    @cached_property
+    def members(self) -> list[LaunchMember]:
+        """All members in order of rank."""
+        return [member for each in self.member_ranges for member in each.members]
 
 
-def _ranges(members: list[LaunchMember]) -> list[LaunchMemberRange]:
+def member_ranges(members: Iterable[LaunchMember]) -> list[LaunchMemberRange]:
     """Return `members` as ranges, in the same order."""
     ranges: list[LaunchMemberRange] = []
     for member in members:
@@ -238,17 +215,13 @@ class LaunchSettings(ContractModel):
 
     leader: str
     """`host:port` of the leading launcher."""
-    rank: Annotated[int, Field(alias="seat")]
+    rank: int
     """Rank of this replica among the members; rank 0 leads."""
     standby: bool | None = None
     """Whether a standby process for the next round is started while the current one trains. TensorFlow's servers then
     alternate between the ports of `TF_CONFIG` and `STANDBY_PORT_OFFSET` above them, round by round."""
-    token: str | None = None
-    """Token of launchers without a key (`LAUNCH_KEY_ENV`), by which they authenticate each other; None for none.
-
-    In pods with a key it refers to that variable, for launchers that do not know the key: the kubelet expands it."""
     gang_attempt: int = 0
-    """Attempt in which all replicas were last started together; a token that is derived from the key is of it."""
+    """Attempt in which all replicas were last started together; the token of its launchers is of it."""
     gang: LeaderSettings | None = None
     """Set for rank 0 only: with hundreds of replicas it would be most of every pod's size."""
 

@@ -120,7 +120,7 @@ class GangReport(ReportModel):
     """State of the whole gang, as known to the leading launcher; bounded whatever the size of the gang."""
 
     members: Annotated[list[Lenient[MemberReport]], keep_first(MAX_REPORTED_MEMBERS)] = Field(default_factory=list)
-    """Members that are not alive, then the slowest. Launchers older than `size` list all members."""
+    """Members that are not alive, then the slowest."""
     size: SmallCount | None = None
     """Number of members."""
     alive: SmallCount | None = None

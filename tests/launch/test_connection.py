@@ -8,13 +8,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from support.handshakes import HELLO, TOKEN
 from support.ports import free_ports
 
 from tfdist_launch import connection
 from tfdist_launch.connection import LeaderClient
-from tfdist_launch.messages import Hello
-
-HELLO = Hello(job="uid-1", rank=1, attempt=0, started_at=0.0, highest_round=-1)
+from tfdist_launch.messages import Challenge, encode
 
 
 @contextlib.asynccontextmanager
@@ -23,6 +22,7 @@ async def leader(port: int) -> AsyncIterator[asyncio.Event]:
     heard = asyncio.Event()
 
     async def greeted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(encode(Challenge(nonce="a")))
         if await reader.readline():
             heard.set()
         writer.close()
@@ -40,7 +40,7 @@ def resolved_to(*hosts: str) -> list[Any]:
 
 async def connects(port: int) -> None:
     async with leader(port) as heard:
-        following = LeaderClient(f"leader.job.team.svc:{port}", lambda _: None, lambda _: None)
+        following = LeaderClient(f"leader.job.team.svc:{port}", lambda _: None, lambda _: None, token=TOKEN)
         task = asyncio.create_task(following.connect(HELLO, lambda: None))
         await asyncio.wait_for(heard.wait(), 60)
         task.cancel()
@@ -74,7 +74,7 @@ def test_a_member_that_waits_for_its_leader_logs_the_addresses_tried(
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: resolved_to("127.0.0.1"))
 
     async def wait() -> None:
-        following = LeaderClient(f"leader.job.team.svc:{port}", lambda _: None, lambda _: None)
+        following = LeaderClient(f"leader.job.team.svc:{port}", lambda _: None, lambda _: None, token=TOKEN)
         task = asyncio.create_task(following.connect(HELLO, lambda: None))
         logged = ""
         while not logged:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tfdist.contract import LaunchMember, LaunchSettings, LeaderSettings, Phase, ReplicaJob, Role
+from tfdist.contract import LaunchMemberRange, LaunchSettings, LeaderSettings, Phase, ReplicaJob, Role
 from tfdist.contract_reports import GangReport, ProgressReport
 from tfdist_launch.coordinator import Coordinator
 from tfdist_launch.messages import Heartbeat, Hello
@@ -38,9 +38,9 @@ class CountedSlots(list[Slot]):
 @pytest.fixture
 def coordinator() -> Coordinator:
     """Return the coordinator of three members, two of which are connected."""
-    gang = LeaderSettings(members=[LaunchMember(role=Role.WORKER, index=index) for index in range(3)])
+    gang = LeaderSettings(member_ranges=[LaunchMemberRange(role=Role.WORKER, index=0, count=3)])
     launch = LaunchSettings(leader="worker-0:8791", rank=0, gang=gang)
-    settings = LauncherSettings(JOB.model_copy(update={"launch": launch}), launch, 8791)
+    settings = LauncherSettings(JOB.model_copy(update={"launch": launch}), launch, "a", 8791)
     made = Coordinator(settings, gang, lambda _: None)
     for link in (1, 2):
         hello = Hello(job="uid-1", rank=link, attempt=0, started_at=0.0, highest_round=-1)

@@ -6,7 +6,7 @@ import pytest
 from support.launchers import end
 from support.settled_gang import leader, settled
 
-from tfdist.contract import ExitCode, LaunchMember, LeaderSettings, Role
+from tfdist.contract import ExitCode, LaunchMemberRange, LeaderSettings, Role
 from tfdist_launch.failure_history import FailureHistory
 from tfdist_launch.leader import Leader
 from tfdist_launch.messages import ExitResult, GangFailed, Hello, ProcessExited
@@ -52,7 +52,8 @@ def test_no_round_starts_between_the_exit_of_the_member_and_its_replacement() ->
 
 
 def test_a_worker_that_restarts_alone_leaves_its_node_too() -> None:
-    settings = LeaderSettings(members=[LaunchMember(role=role, index=0) for role in (Role.CHIEF, Role.WORKER)])
+    members = [LaunchMemberRange(role=role, index=0, count=1) for role in (Role.CHIEF, Role.WORKER)]
+    settings = LeaderSettings(member_ranges=members)
     lead = Leader(
         settings,
         RestartPolicy.of(settings, "uid-1"),

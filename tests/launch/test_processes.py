@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.launchers import TOKEN, end, exists
+from support.launchers import KEY, end, exists
 from support.polling import WAIT_SECONDS, wait_for
 
 from tfdist.contract import LAUNCH_KEY_ENV, ExitCode
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from launch.conftest import Launch
 
 
-KEY = "0a" * 32
 SHOWS_ENVIRONMENT = """
 (folder / f"environ-{rank}.new").write_text("\\n".join(f"{k}={v}" for k, v in os.environ.items()))
 (folder / f"environ-{rank}.new").rename(folder / f"environ-{rank}")
@@ -27,13 +26,13 @@ wait_for_end()
 
 
 def test_launchers_with_the_key_of_the_job_train_and_their_program_does_not_get_it(launch: "Launch") -> None:
-    """Given pods with the key, and a token for older launchers, when they train, then the program has neither."""
-    launchers = launch(2, script=SHOWS_ENVIRONMENT, environ_of=lambda _: {LAUNCH_KEY_ENV: KEY})
+    """Given pods with the key, when they train, then the program does not have it."""
+    launchers = launch(2, script=SHOWS_ENVIRONMENT)
     for rank in (0, 1):
         launchers.program(rank, 0)
         shown = (launchers.folder / f"environ-{rank}").read_text()
-        assert '"seat":' in shown
-        assert [secret for secret in (LAUNCH_KEY_ENV, KEY, TOKEN) if secret in shown] == []
+        assert '"rank":' in shown
+        assert [secret for secret in (LAUNCH_KEY_ENV, KEY) if secret in shown] == []
     end(launchers)
 
 

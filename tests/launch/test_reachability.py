@@ -4,7 +4,7 @@ import pytest
 from support.settled_gang import leader, settled
 from support.simulated_gang import World
 
-from tfdist.contract import LaunchMember, LeaderSettings, Role
+from tfdist.contract import LaunchMemberRange, LeaderSettings, Role
 from tfdist_launch.failure_history import FailureHistory
 from tfdist_launch.leader import PEER_REPORT_WAIT_SECONDS, ROOT_CAUSE_WAIT_SECONDS, Leader
 from tfdist_launch.messages import ExitResult, Heartbeat, Hello, ProcessExited
@@ -46,7 +46,7 @@ def test_a_paused_leader_is_the_root_cause_itself_and_not_a_member(seconds: floa
 @pytest.mark.parametrize("code", [75, 1], ids=["PeerLost", "another error"])
 def test_workers_that_restart_alone_are_not_blamed_while_another_is_unreachable(code: int) -> None:
     """Given workers of parameter servers; when one is silent for 6 s and another fails, then no restart is counted."""
-    settings = LeaderSettings(members=[LaunchMember(role=Role.WORKER, index=i) for i in range(3)], backoff_limit=0)
+    settings = LeaderSettings(member_ranges=[LaunchMemberRange(role=Role.WORKER, index=0, count=3)], backoff_limit=0)
     policy, history = RestartPolicy.of(settings, "uid-1"), FailureHistory("x", lambda: "t")
     lead = Leader(settings, policy, history, independent=frozenset({Role.WORKER}), standby=False, saving_seconds=25.0)
     for rank in range(3):

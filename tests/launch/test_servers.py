@@ -63,7 +63,11 @@ def gang(launch: "Launch", tmp_path: Path) -> Launchers:
     return launch(
         4,
         command=("--", "python", str(script)),
-        settings={"members": [{"role": r, "index": i, "decides": r == "chief"} for r, i in members]},
+        settings={
+            "memberRanges": [
+                {"role": r, "index": i, "count": 1, "requiredForSuccess": r == "chief"} for r, i in members
+            ]
+        },
         job={"strategy": "ParameterServer", "replicas": roles},
         job_of=lambda rank: dict(zip(("role", "index"), members[rank], strict=True)),
         environ_of=environ,

@@ -174,7 +174,10 @@ def plan_of(pods: list[PodSummary], spec: dict[str, Any] | None = None, **change
         "problems": (),
         "managed_by": None,
         "generation": 1,
-        "status": {"phase": "Running", "gangs": {"training": {"attempt": 0, "ran": True, "launched": True}}},
+        "status": {
+            "phase": "Running",
+            "gangs": {"training": {"attempt": 0, "lastFullRestart": 0, "hasRun": True, "inPlace": True}},
+        },
         "pods": tuple(pods),
     }
     return [(view_of(**fields | changes), NOW, INSTALLATION)]

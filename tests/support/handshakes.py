@@ -40,7 +40,7 @@ class Heard:
 
 
 @contextlib.asynccontextmanager
-async def leading(token: str | None = TOKEN) -> AsyncIterator[tuple[int, Heard]]:
+async def leading(token: str = TOKEN) -> AsyncIterator[tuple[int, Heard]]:
     """Run the server of a leader; yield its port and the received messages."""
     (port,) = free_ports(1)
     heard = Heard()
@@ -73,7 +73,7 @@ async def speaking(*lines: Message) -> AsyncIterator[tuple[int, list[bytearray]]
 
 
 @contextlib.asynccontextmanager
-async def following(port: int, token: str | None = TOKEN, **options: Any) -> AsyncIterator[tuple[list[Message], Any]]:
+async def following(port: int, token: str = TOKEN, **options: Any) -> AsyncIterator[tuple[list[Message], Any]]:
     """Connect a member to its leader; yield its received messages, and an event that is set after the handshake."""
     messages: list[Message] = []
     admitted = asyncio.Event()

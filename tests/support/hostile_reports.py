@@ -23,7 +23,13 @@ _FAILURE: Json = {
     "rootCause": True,
     "time": _TIME,
 }
-_RESTARTS: Json = {"counted": 1, "uncounted": 1, "sinceCheckpoint": 1, "freeSinceCheckpoint": 1, "checkpointStep": 7}
+_RESTARTS: Json = {
+    "counted": 1,
+    "uncounted": 1,
+    "sinceCheckpoint": 1,
+    "uncountedSinceCheckpoint": 1,
+    "checkpointStep": 7,
+}
 _MEMBER: Json = {"role": "worker", "index": 0, "alive": True, "phase": "training", "step": 5}
 GANG: Json = {
     "members": [_MEMBER],

@@ -19,7 +19,8 @@ from support.ports import free_ports
 from tfdist.contract_reports import GangReport, ProgressReport, TerminationMessage
 from tfdist_trainer.data import npz
 
-TOKEN = "0123456789abcdef0123456789abcdef"  # noqa: S105  of the tests
+KEY = "0a" * 32
+"""Key of the job of the tests."""
 
 
 @dataclass
@@ -65,6 +66,7 @@ class Launchers:
         }
         return {key: value for key, value in os.environ.items() if key != "TF_CONFIG"} | {
             "TFDIST_JOB": json.dumps(settings | self.job | job),
+            "TFDIST_LAUNCH_KEY": KEY,
             "TFDIST_LAUNCH_PORT": str(self.ports[rank]),
             "TFDIST_REPORT_PORT": str(self.report_ports[rank]),
             "TFDIST_TERMINATION_LOG": str(self.folder / f"termination-{rank}"),
@@ -77,16 +79,15 @@ class Launchers:
     def _launch(self, rank: int) -> dict[str, Any]:
         settings = {
             "leader": f"127.0.0.1:{self.ports[0]}",
-            "seat": rank,
+            "rank": rank,
             "standby": rank in self.standby,
-            "token": TOKEN,
         }
         return settings if rank else settings | {"gang": self._gang()}
 
     def _gang(self) -> dict[str, Any]:
         """Return the settings of the leader."""
-        members = [{"role": "worker", "index": index} for index in range(len(self.ports))]
-        return {"members": members, "firstDelaySeconds": 0.1, **self.launch}
+        members = [{"role": "worker", "index": 0, "count": len(self.ports)}]
+        return {"memberRanges": members, "firstDelaySeconds": 0.1, **self.launch}
 
     def output(self) -> str:
         return "\n".join(f"== {p.name}\n{p.read_text()}" for p in sorted(self.folder.glob("out-*")))

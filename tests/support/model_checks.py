@@ -18,7 +18,7 @@ def check_status(old: dict[str, Any], new: dict[str, Any]) -> None:
     if is_finished(old):
         assert new["phase"] == old["phase"], "a final state was left"
     for gang, record in old.get("gangs", {}).items():
-        for number in ("attempt", "floor", "counted", "uncounted"):
+        for number in ("attempt", "lastFullRestart", "counted", "uncounted"):
             assert record.get(number, 0) <= new["gangs"][gang].get(number, 0), f"{gang} forgot its {number}"
     for record in new.get("gangs", {}).values():
         assert record.get("sinceCheckpoint", 0) <= BACKOFF_LIMIT, "the limit of restarts was exceeded"

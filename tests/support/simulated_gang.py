@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from support.simulated_nodes import Connection, Node, Timeline
-from tfdist.contract import ExitCode, LaunchMember, LeaderSettings, Restarts, Role
+from tfdist.contract import ExitCode, LaunchMemberRange, LeaderSettings, Restarts, Role
 from tfdist_launch.failure_history import FailureHistory
 from tfdist_launch.leader import Leader
 from tfdist_launch.member import (
@@ -40,7 +40,7 @@ class World(Timeline):
         self.violations: list[str] = []
         self._links = itertools.count(1)
         self.settings = LeaderSettings(
-            members=[LaunchMember(role=Role.WORKER, index=i) for i in range(size)],
+            member_ranges=[LaunchMemberRange(role=Role.WORKER, index=0, count=size)],
             backoff_limit=backoff_limit,
             first_delay_seconds=0.1,
             prior_restarts=Restarts(),

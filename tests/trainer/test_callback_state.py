@@ -235,23 +235,6 @@ def test_a_container_keeps_what_its_callback_has_made_of_it() -> None:
     assert after.seen == [4]
 
 
-def test_a_checkpoint_of_the_former_version_is_restored() -> None:
-    # given: it had a defaultdict and a Counter as dictionaries, and scalars of NumPy as numbers
-    mine = Mine()
-    mine.counts, mine.kinds = collections.defaultdict(int), collections.Counter()
-    values = {
-        "counts": {"dict": {"halved": 2}},
-        "kinds": {"dict": {"end": 3}},
-        "best": 0.25,
-        "seen": {"list": [1, {"tuple": [{"array": "seen/0"}]}]},
-    }
-    # when
-    CallbackState(mine).restore(values, {"seen/0": np.arange(2)})
-    # then
-    assert (mine.counts["none"], mine.kinds["none"], mine.counts["halved"], mine.kinds["end"]) == (0, 0, 2, 3)
-    assert (mine.best, mine.seen[1][0].tolist()) == (0.25, [0, 1])
-
-
 def test_a_value_of_a_class_that_is_gone_begins_again(capsys: pytest.CaptureFixture[str]) -> None:
     mine = Mine()
     CallbackState(mine).restore({"best": {"namedtuple": [f"{__name__}:Gone", [1]]}, "seen": {"list": [1]}}, {})

@@ -16,7 +16,7 @@ TIME = "2026-01-02T03:04:05.678Z"
 
 
 def by(attempt: int = 0, job: str = "uid-1", host: str = "worker-0") -> Writer:
-    return Writer(job=job, role=Role.WORKER, index=0, attempt=attempt, host=host)
+    return Writer(job=job, name="fashion", namespace="ml", role=Role.WORKER, index=0, attempt=attempt, host=host)
 
 
 def save(prefix: str) -> None:

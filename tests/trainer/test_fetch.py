@@ -107,7 +107,7 @@ def test_a_failed_fetch_is_reported_in_one_line(
 def test_credentials_of_a_url_are_in_no_line_of_the_log(
     repository: Repository, path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # given a URL with a token, of a job that was stored by an earlier release
+    # given a URL with a token, which validation rejects
     address = repository.url.removeprefix("http://").removesuffix("code")
 
     main([f"http://ghp_0123456789:x@{address}{path}", "HEAD", str(tmp_path / "source")])

@@ -104,7 +104,7 @@ def test_an_optimizer_that_was_not_built_stays_so(tmp_path: Path) -> None:
         tuple(each.shape) for each in before.second.variables
     ]
     assert float(after.later.learning_rate.numpy()) == 0.25
-    assert not model_optimizers.was_built(0, after, snapshot)
+    assert not model_optimizers.was_built(0, snapshot)
 
 
 def test_an_optimizer_that_is_elsewhere_begins_again_and_is_named(
@@ -120,21 +120,6 @@ def test_an_optimizer_that_is_elsewhere_begins_again_and_is_named(
     output = capsys.readouterr().out
     assert "optimizer-restarted place=first[0]" in output
     assert "optimizer-restarted place=renamed[0]" in output
-
-
-def test_a_checkpoint_without_places_has_the_optimizer_of_compile_and_attributes() -> None:
-    # given a checkpoint of a former version, of a model whose compiled optimizer was never built
-    before, after = (model_with(second=keras.optimizers.Adam()) for _ in range(2))
-    before.second.build(before.trainable_variables)
-    before.second.iterations.assign(7)
-    arrays: dict[str, Any] = {}
-    for number, optimizer in enumerate([before.optimizer, before.second]):
-        values = training_state.variables(f"optimizer/{number}", before, optimizer.variables)
-        arrays |= {name: value.numpy() for name, value in values}
-    # when
-    model_optimizers.restore(0, after, Snapshot(arrays, {"optimizers": [[], [0, 1]]}), "here")
-    # then
-    assert (after.optimizer.built, int(after.second.iterations.numpy())) == (False, 7)
 
 
 def test_an_optimizer_that_no_model_has_is_found_when_it_updates_the_variables_of_one() -> None:

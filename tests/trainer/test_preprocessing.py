@@ -218,9 +218,9 @@ def test_members_count_the_words_that_the_layer_finds(texts: list[str]) -> None:
     assert sorted(set(indices.flat) - {0}) == list(range(2, 2 + len(states[0]["vocabulary"])))
 
 
-def test_a_vocabulary_of_a_former_version_is_rejected() -> None:
+def test_a_vocabulary_of_another_version_is_rejected() -> None:
     program: Any = choose("text_classification", {"data": {}}).create()
-    with pytest.raises(ConfigurationError, match=r"former version wrote program\.json.* train in another directory"):
+    with pytest.raises(ConfigurationError, match=r"another version wrote program\.json.* train in another directory"):
         program.load({"vocabulary": ["the"]})
 
 

@@ -180,7 +180,7 @@ def test_a_node_is_not_excluded_for_failures_that_it_did_not_cause(seen: dict[st
     job.reconcile([pod("worker-0-r1", node="n1")], after=60)
     todo = job.reconcile([pod("worker-0-r1", "F", node="n1", **seen)], after=60)
     assert "NodeAvoided" not in event_reasons(todo)
-    assert "avoided" not in job.status["gangs"]["training"]
+    assert "excludedNodes" not in job.status["gangs"]["training"]
 
 
 SERVERS = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}, "image": "x", "command": ["y"]}

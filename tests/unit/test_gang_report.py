@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tfdist.contract import CheckpointSettings, LaunchMember, LeaderSettings, Phase, ReplicaJob, Role
+from tfdist.contract import CheckpointSettings, LaunchMemberRange, LeaderSettings, Phase, ReplicaJob, Role
 from tfdist.contract_reports import (
     MAX_REPORT_BYTES,
     MAX_REPORTED_FAILURES,
@@ -25,7 +25,7 @@ from tfdist_trainer.report_server import progress_text
 
 def leader_of(number: int) -> Leader:
     """Return the leader of a training gang."""
-    settings = LeaderSettings(members=[LaunchMember(role=Role.WORKER, index=i) for i in range(number)])
+    settings = LeaderSettings(member_ranges=[LaunchMemberRange(role=Role.WORKER, index=0, count=number)])
     history = FailureHistory("0-18c", lambda: "2030-01-02T03:04:05Z")
     leader = Leader(
         settings,

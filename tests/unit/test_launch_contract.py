@@ -36,7 +36,7 @@ def place_of(installation: Installation, index: int, **spec: Any) -> LauncherSet
     gang = training_gang(job)
     made = PodRenderer(job, gang, installation).pod(gang.members[index], Attempt(0, 0))
     variables = made["spec"]["containers"][0]["env"]
-    return read_settings({v["name"]: v["value"] for v in variables if v["name"] == JOB_ENV})
+    return read_settings({v["name"]: v["value"] for v in variables if v["name"] == JOB_ENV}, "key")
 
 
 def leads(place: LauncherSettings) -> LeaderSettings:

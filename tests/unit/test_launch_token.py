@@ -18,17 +18,14 @@ from support.factories import (
     pod,
 )
 
-from tfdist.contract import JOB_ENV, LAUNCH_KEY_ENV, ReplicaJob
-from tfdist.local.env import expand
+from tfdist.contract import JOB_ENV, LAUNCH_KEY_ENV
 from tfdist.observed.pod import PodState
 from tfdist.planner import Plan
-from tfdist.render.launcher_secret import KEY_REFERENCE
-from tfdist_launch.settings import read_settings, take_key
+from tfdist_launch.settings import read_settings
+from tfdist_trainer.errors import UsageError
 
 BOTH = "worker-0:R worker-1:R"
 FIRST, SECOND, THIRD = "a" * 64, "b" * 64, "c" * 64
-OLD = "d" * 32
-"""A token as an earlier version stored it."""
 SECRET = f"fashion-launcher-{UID}"
 LAUNCHED: dict[str, Any] = {
     "without": ["training"],
@@ -41,16 +38,17 @@ def environments(todo: Plan) -> list[list[dict[str, Any]]]:
     return [made["spec"]["containers"][0]["env"] for made in todo.creates]
 
 
-def tokens(todo: Plan) -> list[str | None]:
-    """Return the token in the environment of each pod to be created."""
-    jobs = [next(v["value"] for v in env if v["name"] == JOB_ENV) for env in environments(todo)]
-    return [each.launch.token if each.launch else None for each in map(ReplicaJob.model_validate_json, jobs)]
+def references(todo: Plan) -> list[str]:
+    """Return the name of the Secret of which each pod to be created gets the key."""
+    return [
+        v["valueFrom"]["secretKeyRef"]["name"] for env in environments(todo) for v in env if v["name"] == LAUNCH_KEY_ENV
+    ]
 
 
-def derived(todo: Plan) -> set[str | None]:
+def derived(todo: Plan) -> set[str]:
     """Return the tokens that launchers with the key derive in the pods to be created."""
     jobs = [next(v["value"] for v in env if v["name"] == JOB_ENV) for env in environments(todo)]
-    return {read_settings({JOB_ENV: job}, FIRST).launch.token for job in jobs}
+    return {read_settings({JOB_ENV: job}, FIRST).token for job in jobs}
 
 
 def key_of(todo: Plan) -> str | None:
@@ -58,22 +56,11 @@ def key_of(todo: Plan) -> str | None:
     return todo.launcher_secret["stringData"]["key"] if todo.launcher_secret else None
 
 
-def begun_by_an_earlier_version(token: str = OLD) -> Lifecycle:
-    """Return a job whose first attempt has begun without a key."""
-    job = Lifecycle(**LAUNCHED)
-    job.reconcile()
-    del job.status["gangs"]["training"]["launcherKey"]
-    job.status["gangs"]["training"] |= {"token": token} if token else {}
-    return job
-
-
-def test_pods_refer_to_the_key_in_the_secret_before_the_variable_that_uses_it() -> None:
+def test_pods_refer_to_the_key_in_the_secret() -> None:
     todo = Lifecycle().reconcile(launcher_key=FIRST)
     for env in environments(todo):
-        names = [variable["name"] for variable in env]
-        reference = env[names.index(LAUNCH_KEY_ENV)]["valueFrom"]["secretKeyRef"]
+        (reference,) = (v["valueFrom"]["secretKeyRef"] for v in env if v["name"] == LAUNCH_KEY_ENV)
         assert reference == {"name": SECRET, "key": "key"}
-        assert names.index(LAUNCH_KEY_ENV) < names.index(JOB_ENV), "the kubelet expands earlier variables only"
 
 
 def test_the_secret_belongs_to_the_job_and_is_immutable() -> None:
@@ -92,8 +79,6 @@ def test_neither_the_status_nor_a_pod_contains_the_key_or_a_token() -> None:
     for pods, after in (("", 0), (BOTH, 0), ("worker-0:R worker-1:F", 0), ("", 60)):
         todo = job.reconcile(pods, after=after, launcher_key=FIRST)
         shown += json.dumps([job.status, [*todo.creates], [*todo.objects]])
-        assert set(tokens(todo)) <= {KEY_REFERENCE}
-        assert "token" not in job.status["gangs"]["training"]
     assert job.status["gangs"]["training"]["attempt"] == 1
     assert FIRST not in shown
     assert base64.b64encode(FIRST.encode()).decode() not in shown
@@ -113,7 +98,7 @@ def test_a_controller_that_finds_some_pods_created_creates_the_secret_too() -> N
     job = Lifecycle(**LAUNCHED)
     job.reconcile(launcher_key=FIRST)
     todo = job.reconcile("worker-0:P", launcher_key=SECOND)
-    assert (created(todo), key_of(todo), tokens(todo)) == (["worker-1"], SECOND, [KEY_REFERENCE])
+    assert (created(todo), key_of(todo), references(todo)) == (["worker-1"], SECOND, [SECRET])
 
 
 def test_a_replica_that_is_replaced_alone_shares_the_token_of_the_others() -> None:
@@ -139,41 +124,10 @@ def test_the_next_attempt_derives_a_token_of_its_own() -> None:
     assert key_of(following) == THIRD
 
 
-@pytest.mark.parametrize("token", [OLD, ""], ids=["with a token", "without one"])
-def test_an_attempt_that_an_earlier_version_began_continues_as_it_began(token: str) -> None:
-    """Given pods with the token of the status or none, when one is created later, then it authenticates alike."""
-    job = begun_by_an_earlier_version(token)
-    todo = job.reconcile("worker-0:P", launcher_key=FIRST)
-    assert (created(todo), tokens(todo), key_of(todo)) == (["worker-1"], [token or None], None)
-    assert LAUNCH_KEY_ENV not in json.dumps([*todo.creates])
-    assert job.status["gangs"]["training"].get("token", "") == token
-
-
-def test_a_launcher_without_a_key_uses_the_token_of_its_pod() -> None:
-    job = begun_by_an_earlier_version()
-    todo = job.reconcile("worker-0:P")
-    (variable,) = (v["value"] for v in environments(todo)[0] if v["name"] == JOB_ENV)
-    assert read_settings({JOB_ENV: variable}).launch.token == OLD
-
-
-def test_a_launcher_of_an_earlier_version_gets_the_key_as_its_token() -> None:
-    """Given a pod with the key, when the kubelet expands its variables, then a launcher that reads no key has it."""
-    for env in environments(Lifecycle(**LAUNCHED).reconcile(launcher_key=FIRST)):
-        (variable,) = (v["value"] for v in env if v["name"] == JOB_ENV)
-        expanded = {JOB_ENV: expand(variable, {LAUNCH_KEY_ENV: FIRST}), LAUNCH_KEY_ENV: FIRST}
-        assert read_settings(expanded).launch.token == FIRST
-        assert take_key(expanded) == FIRST
-        assert FIRST not in str(expanded)
-
-
-def test_the_next_attempt_after_one_of_an_earlier_version_has_a_key_and_no_token() -> None:
-    job = begun_by_an_earlier_version()
-    job.reconcile(BOTH)
-    job.reconcile("worker-0:R worker-1:F")
-    todo = job.reconcile("", after=60, launcher_key=FIRST)
-    assert (created(todo), key_of(todo)) == (["worker-0-r1", "worker-1-r1"], FIRST)
-    assert set(tokens(todo)) == {KEY_REFERENCE}
-    assert OLD not in json.dumps([job.status, *todo.creates])
+def test_a_launcher_without_a_key_does_not_start() -> None:
+    (variable,) = (v["value"] for v in environments(Lifecycle().reconcile())[0] if v["name"] == JOB_ENV)
+    with pytest.raises(UsageError, match="TFDIST_LAUNCH_KEY: is missing"):
+        read_settings({JOB_ENV: variable}, "")
 
 
 @pytest.mark.parametrize(
@@ -254,7 +208,7 @@ def test_after_an_overwritten_status_no_pod_is_created_that_the_others_reject() 
     job.reconcile(BOTH, report=launcher_report())
     todo = job.reconcile("worker-0:R worker-1:F", report=launcher_report(), after=1, launcher_key=THIRD)
     assert created(todo) == ["worker-0-r1", "worker-1-r1"]
-    assert (set(tokens(todo)), key_of(todo)) == ({KEY_REFERENCE}, THIRD)
+    assert (set(references(todo)), key_of(todo)) == ({SECRET}, THIRD)
     assert deleted(todo) == ["worker-0"]
 
 
@@ -264,7 +218,7 @@ def test_a_pod_that_was_not_created_before_the_status_was_overwritten_begins_the
     assert (created(todo), deleted(todo)) == ([], ["worker-0"])
     todo = job.reconcile("", after=60, launcher_key=THIRD)
     assert created(todo) == ["worker-0-r1", "worker-1-r1"]
-    assert (set(tokens(todo)), key_of(todo)) == ({KEY_REFERENCE}, THIRD)
+    assert (set(references(todo)), key_of(todo)) == ({SECRET}, THIRD)
 
 
 def test_attempts_go_on_counting_after_an_overwritten_status() -> None:

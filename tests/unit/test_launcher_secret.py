@@ -9,7 +9,6 @@ import pytest
 from support.bench import JOB, Bench, bench_served, rejecting_pods
 from support.factories import UID, condition, manifest
 
-from tfdist.api.gang_status import GangStatus
 from tfdist.contract import LAUNCH_KEY_ENV
 from tfdist.local.job import LocalJob, Machine
 from tfdist.local.volumes import Sources
@@ -84,9 +83,9 @@ def test_launchers_of_a_local_run_get_the_key_that_pods_get_from_the_secret() ->
     machine = Machine("box", {}, launcher=True, launcher_key=KEY)
     local = LocalJob(parse(document), Sources(Path("/state"), {}, {}), machine, lambda: next(ports))
     gang = training_gang(local.job)
-    renderer = PodRenderer(local.job, gang, Installation("bundled"), GangStatus(launcher_key=True))
+    renderer = PodRenderer(local.job, gang, Installation("bundled"))
     pods = [renderer.pod(member, Attempt(0, 0)) for member in gang.members]
     assert KEY not in json.dumps(pods)
     environments = [dict(local.process(each).environment) for each in pods]
     assert [each[LAUNCH_KEY_ENV] for each in environments] == [KEY, KEY]
-    assert len({read_settings(each, KEY).launch.token for each in environments}) == 1
+    assert len({read_settings(each, KEY).token for each in environments}) == 1

@@ -114,7 +114,7 @@ def test_the_status_has_the_end_of_the_backoff_and_is_written_once() -> None:
     job = Lifecycle(BOTH)
     crash(job, 0)
     job.reconcile([pod("worker-0-r1"), pod("worker-1-r1", "F")])
-    begin = job.status["gangs"]["training"]["notBefore"]
+    begin = job.status["gangs"]["training"]["retryAfter"]
     assert f"attempt 2 begins at {begin}: worker-1" in job.message("PodsReady")
     again = job.reconcile("worker-1-r1:F", after=1)
     assert (again.status, created(again), event_reasons(again)) == (None, [], [])
@@ -204,7 +204,7 @@ def test_a_node_is_not_avoided_for_two_failures_with_another_between() -> None:
     crash(job, 0)
     crash(job, 1, node="node-b")
     crash(job, 2)
-    assert "avoided" not in job.status["gangs"]["training"]
+    assert "excludedNodes" not in job.status["gangs"]["training"]
 
 
 def test_a_pod_on_a_dead_node_does_not_delay_the_restart() -> None:

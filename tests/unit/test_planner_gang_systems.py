@@ -298,24 +298,6 @@ def test_an_attempt_with_another_scheduler_leaves_no_pod_group_of_the_last_one()
     assert ObjectName(POD_GROUPS[VOLCANO], "fashion-training-r1") not in todo.obsolete
 
 
-def test_a_job_that_an_earlier_version_began_keeps_its_pod_group() -> None:
-    # given the status as that version stores it
-    job = Lifecycle(**PS)
-    job.reconcile(**only(NATIVE))
-    running = "chief-0:R worker-0:R worker-1:R ps-0:R"
-    job.reconcile(running, **only(NATIVE))
-    record = job.status["gangs"]["training"]
-    del record["system"]
-    record["podGroup"] = True
-    # when
-    job.reconcile([pod("chief-0"), pod("ps-0"), pod("worker-0"), pod("worker-1", "F")], **ALL)
-    todo = job.reconcile("chief-0:R ps-0:R worker-0:R", after=60, **ALL)
-    # then
-    assert list(groups(todo)) == ["Native fashion-training"]
-    assert members(todo, NATIVE) == {"worker-1-r1": "fashion-training"}
-    assert job.status["scheduling"]["system"] == "Native"
-
-
 def test_a_record_of_a_scheduler_that_a_newer_version_knows_is_readable() -> None:
     record = stored_record(status_of({"gangs": {"training": {"system": "Other"}}}), GangName.TRAINING)
     assert record is not None

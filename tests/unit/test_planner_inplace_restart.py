@@ -187,8 +187,8 @@ def test_a_new_leader_pod_gets_the_restarts_so_far_and_they_are_not_counted_agai
     (made,) = todo.creates
     variables = {v["name"]: v.get("value") for v in made["spec"]["containers"][0]["env"]}
     launch = json.loads(variables["TFDIST_JOB"])["launch"]
-    assert (launch["gang"]["used"]["counted"], launch["gang"]["used"]["uncounted"]) == (1, 1)
-    assert [m["attempt"] for m in launch["gang"]["members"]] == [1, 0]
+    assert (launch["gang"]["priorRestarts"]["counted"], launch["gang"]["priorRestarts"]["uncounted"]) == (1, 1)
+    assert [m["attempt"] for m in launch["gang"]["memberRanges"]] == [1, 0]
     rebased = Restarts(counted=1, uncounted=1, since_checkpoint=1, uncounted_since_checkpoint=1)
     story.reconcile("worker-0-r1:R worker-1:R", report=launcher_report(attempt=1, restarts=rebased))
     assert story.status["restarts"] == {"counted": 1, "uncounted": 1, "sinceCheckpoint": 1}
@@ -205,7 +205,7 @@ def test_a_report_neither_ends_nor_extends_the_back_off_of_pods_and_a_new_leader
     (made,) = story.reconcile([lost, pod("worker-1")], report=launcher_report(restarts=saved)).creates
     assert story.status["gangs"]["training"]["shortAttempts"] == 8
     variables = {v["name"]: v.get("value") for v in made["spec"]["containers"][0]["env"]}
-    assert json.loads(variables["TFDIST_JOB"])["launch"]["gang"]["used"]["shortAttempts"] == 8
+    assert json.loads(variables["TFDIST_JOB"])["launch"]["gang"]["priorRestarts"]["shortAttempts"] == 8
 
 
 def test_the_launchers_act_before_the_controller_on_a_stalled_gang() -> None:
@@ -244,10 +244,10 @@ def test_launchers_get_the_address_of_the_rendezvous_and_the_limits() -> None:
     leads, follows = (variables(index, **spec)["launch"] for index in (0, 1))
     gang = leads.pop("gang")
     leader = {"leader": "worker-0.fashion.team.svc:8791", "gangAttempt": 2}
-    assert [leads, follows] == [leader | {"seat": seat} for seat in (0, 1)]
+    assert [leads, follows] == [leader | {"rank": rank} for rank in (0, 1)]
     assert (gang["backoffLimit"], gang["progressDeadlineSeconds"]) == (5, "Auto")
     assert gang["rules"] == [rule]
-    assert [(m["role"], m["index"], m["attempt"]) for m in gang["members"]] == [("worker", 0, 2), ("worker", 1, 2)]
+    assert [(m["role"], m["index"], m["count"], m["attempt"]) for m in gang["memberRanges"]] == [("worker", 0, 2, 2)]
 
 
 @pytest.mark.parametrize(

@@ -32,46 +32,6 @@ def test_a_field_that_the_trainer_does_not_know_is_rejected(program: str) -> Non
     assert found == ["spec.training.config.typo"]
 
 
-FORMER: dict[str, dict[str, Any]] = {
-    "tabular": {
-        "onNonFinite": "Skip",
-        "baseBatchSize": 64,
-        "numeric": ["a"],
-        "optimizer": {"clipNorm": 1.0},
-    },
-    "text_classification": {"length": 50, "embedding": 32, "model": "pooling", "on_non_finite": "Stop"},
-}
-
-
-@pytest.mark.parametrize("program", FORMER)
-def test_former_names_are_accepted_with_equal_warnings_of_validate_and_the_trainer(
-    program: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = {"data": DATA} | FORMER[program]
-    found = warnings(parse(manifest(training={"program": program, "config": config})))
-    parsed = parse_config(config_model(program), config)
-    logged = [line.split("field=")[1].split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert len(logged) == {"tabular": 3, "text_classification": 4}[program]
-    assert sorted(f"spec.{field}" for field in logged) == sorted(warning.path for warning in found)
-    assert parsed.model_dump(mode="json")["non_finite_policy"] in {"SkipStep", "Fail"}
-
-
-def test_current_names_have_no_warning() -> None:
-    config = {"data": DATA, "maxSequenceLength": 50, "embeddingDim": 32, "model": "averagePooling"}
-    config |= {"nonFinitePolicy": "SkipStep", "referenceBatchSize": 64, "optimizer": {"globalClipNorm": 1.0}}
-    assert warnings(parse(manifest(training={"program": "text_classification", "config": config}))) == []
-
-
-def test_a_former_and_the_current_name_exclude_each_other() -> None:
-    for both in ({"optimizer": {"clipNorm": 1, "globalClipNorm": 1}}, {"length": 5, "maxSequenceLength": 5}):
-        with pytest.raises(ValidationFailed, match="set too; remove one of them"):
-            parse(manifest(training={"program": "text_classification", "config": {"data": DATA} | both}))
-    clips = {"optimizer": {"clipNorm": 1, "clipValue": 1}}
-    assert problems(training={"program": "text_classification", "config": {"data": DATA} | clips}) == [
-        "spec.training.config.optimizer.clipValue"
-    ]
-
-
 def test_the_programs_are_those_of_the_trainer() -> None:
     assert set(MODELS) == set(BUILT_IN)
 

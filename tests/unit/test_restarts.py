@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tfdist.contract import LaunchMember, LeaderSettings, Phase, Restarts, Role
+from tfdist.contract import LaunchMember, LaunchMemberRange, LeaderSettings, Phase, Restarts, Role
 from tfdist.contract_reports import ProgressReport
 from tfdist.failure_classification import DISRUPTION, Action, Classification, classify
 from tfdist.restarts import budget, stall
@@ -210,7 +210,7 @@ def test_a_summary_is_the_message_of_the_json_or_the_cause_in_the_text(text: str
 
 
 def limits(**settings: Any) -> RestartPolicy:
-    return RestartPolicy.of(LeaderSettings(members=[], **settings), "uid-1")
+    return RestartPolicy.of(LeaderSettings(member_ranges=[], **settings), "uid-1")
 
 
 def failure(code: int, message: str = "") -> ProcessFailure:
@@ -247,8 +247,8 @@ def test_a_leader_counts_the_time_of_an_attempt_from_the_start_of_its_round(
     independent: frozenset[Role], ran: float, waits: bool
 ) -> None:
     """Given launchers that connect late; when a process ends, then only the time since it was started counts."""
-    members = [LaunchMember(role=Role.WORKER, index=0)]
-    settings = LeaderSettings(members=members, prior_restarts=Restarts(short_attempts=20))
+    members = [LaunchMemberRange(role=Role.WORKER, index=0, count=1)]
+    settings = LeaderSettings(member_ranges=members, prior_restarts=Restarts(short_attempts=20))
     policy, history = RestartPolicy.of(settings, "uid-1"), FailureHistory("x", lambda: "t")
     lead = Leader(settings, policy, history, independent=independent, standby=False, saving_seconds=1.0)
     lead.member_connected(1, Hello(job="uid-1", rank=0, attempt=0, started_at=1, highest_round=-1), 5000.0)

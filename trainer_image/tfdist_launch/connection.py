@@ -70,7 +70,7 @@ class LeaderServer:
         on_message: Callable[[int, Message], None],
         on_loss: Callable[[int, bool], None],
         *,
-        token: str | None = None,
+        token: str,
         members: int = 1,
     ) -> None:
         """Accept members that have the token; with None, any member (an old controller gives no token)."""
@@ -173,7 +173,7 @@ class LeaderClient:
         on_message: OnMessage,
         on_loss: Callable[[bool], None],
         *,
-        token: str | None = None,
+        token: str,
         on_protocol_mismatch: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`on_protocol_mismatch` is called when the leader has another version for `PROTOCOL_MISMATCH_SECONDS`."""

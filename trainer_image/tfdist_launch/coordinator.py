@@ -64,7 +64,7 @@ class Coordinator:
             self._connected,
             self._received,
             self._disconnected,
-            token=settings.launch.token,
+            token=settings.token,
             members=len(gang.members),
         )
         self._stall_detector = StallDetector(gang.progress_deadline_seconds)

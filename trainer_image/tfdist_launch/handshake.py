@@ -9,10 +9,9 @@ leader                                    member
 
 The token is derived from the job's key (`attempt_token`), which its pods get from a Secret.
 
-A launcher without a token (the controller that created its pod is too old) sends no challenge: `Hello` is then the
-first message, as in protocol 1. A peer that does not complete the handshake within `HANDSHAKE_TIMEOUT_SECONDS`, or
-sends a line of more than `MAX_HANDSHAKE_BYTES`, is disconnected. Later messages are not signed: the network between
-the pods of a job is trusted not to change them.
+A peer that does not complete the handshake within `HANDSHAKE_TIMEOUT_SECONDS`, or sends a line of more than
+`MAX_HANDSHAKE_BYTES`, is disconnected. Later messages are not signed: the network between the pods of a job is trusted
+not to change them.
 """
 
 import asyncio
@@ -21,15 +20,10 @@ import secrets
 from typing import Final
 
 from tfdist_launch.line_reader import LineReader
-from tfdist_launch.messages import Challenge, Hello, Message, Welcome, decode, encode
-
-PROTOCOL: Final = 2
-"""Version of the protocol; version 1 had no challenge and no version field."""
+from tfdist_launch.messages import PROTOCOL, Challenge, Hello, Message, Welcome, decode, encode
 
 HANDSHAKE_TIMEOUT_SECONDS: Final = 5.0
 MAX_HANDSHAKE_BYTES: Final = 1 << 12
-_OTHER_VERSION: Final = "; where this lasts, use images of one TFDist version for all replicas"
-"""Launchers of earlier versions use the key itself as the token."""
 
 
 class HandshakeError(Exception):
@@ -51,51 +45,43 @@ def attempt_token(key: str, gang: str, attempt: int, job: str) -> str:
     return _sign(key, "token", gang, str(attempt), job)
 
 
-async def authenticate_member(lines: LineReader, writer: asyncio.StreamWriter, token: str | None) -> Hello:
-    """Return the `Hello` of a member that has the token; without a token, of any member.
+async def authenticate_member(lines: LineReader, writer: asyncio.StreamWriter, token: str) -> Hello:
+    """Return the `Hello` of a member that has the token.
 
     Raises:
         HandshakeError: the member does not have it.
     """
     nonce = secrets.token_hex(16)
-    if token is not None:
-        writer.write(encode(Challenge(protocol=PROTOCOL, nonce=nonce)))
+    writer.write(encode(Challenge(nonce=nonce)))
     hello = await _receive(lines)
     if not isinstance(hello, Hello):
         raise HandshakeError(f"its first message is {hello.kind}, not hello")
-    if token is None:
-        return hello
     if hello.protocol != PROTOCOL:
         raise ProtocolMismatchError(f"the launcher of rank {hello.rank}", hello.protocol)
     if not _is_equal(hello.proof, _member_proof(token, nonce, hello)):
-        raise HandshakeError(f"it does not have the token of this attempt{_OTHER_VERSION}")
+        raise HandshakeError("it does not have the token of this attempt")
     writer.write(encode(Welcome(proof=_leader_proof(token, hello.nonce, nonce))))
     return hello
 
 
-async def authenticate_to_leader(
-    lines: LineReader, writer: asyncio.StreamWriter, hello: Hello, token: str | None
-) -> None:
+async def authenticate_to_leader(lines: LineReader, writer: asyncio.StreamWriter, hello: Hello, token: str) -> None:
     """Send `hello`, and return when the leader has proved that it has the token too.
 
     Raises:
         HandshakeError: the leader does not have it.
     """
-    if token is None:
-        writer.write(encode(hello.model_copy(update={"protocol": PROTOCOL})))
-        return
     challenge = await _receive(lines)
     if not isinstance(challenge, Challenge):
-        raise ProtocolMismatchError("the launcher of member 0", 1)
+        raise HandshakeError(f"its first message is {challenge.kind}, not challenge")
     if challenge.protocol != PROTOCOL:
         raise ProtocolMismatchError("the launcher of member 0", challenge.protocol)
-    signed_hello = hello.model_copy(update={"protocol": PROTOCOL, "nonce": secrets.token_hex(16)})
+    signed_hello = hello.model_copy(update={"nonce": secrets.token_hex(16)})
     proof = _member_proof(token, challenge.nonce, signed_hello)
     writer.write(encode(signed_hello.model_copy(update={"proof": proof})))
     welcome = await _receive(lines)
     expected = _leader_proof(token, signed_hello.nonce, challenge.nonce)
     if not isinstance(welcome, Welcome) or not _is_equal(welcome.proof, expected):
-        raise HandshakeError(f"the server at this address does not have the token of this attempt{_OTHER_VERSION}")
+        raise HandshakeError("the server at this address does not have the token of this attempt")
 
 
 async def _receive(lines: LineReader) -> Message:

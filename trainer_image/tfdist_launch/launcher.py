@@ -58,7 +58,7 @@ class Launcher:
             launch.leader,
             self._received,
             self._connection_lost,
-            token=launch.token,
+            token=settings.token,
             on_protocol_mismatch=self._protocol_mismatch,
         )
         self._reporter: Reporter | None = None

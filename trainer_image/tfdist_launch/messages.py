@@ -2,7 +2,7 @@
 
 A connection begins with the handshake (`handshake.py`): `Challenge`, `Hello`, `Welcome`. Then a member sends
 `Heartbeat`, `ProcessExited`, `ProcessStopped`, `Terminating` and `Stacks`, and the leader sends all others. Unknown
-fields are ignored. The values of `kind`, and the aliases, are those of protocol version 1.
+fields are ignored.
 """
 
 from typing import Annotated, Final, Literal
@@ -12,6 +12,9 @@ from pydantic import Field, TypeAdapter
 from tfdist.contract_model import ContractModel
 from tfdist.contract_reports import ProgressReport
 
+PROTOCOL: Final = 3
+"""Version of the protocol: launchers of different versions reject each other."""
+
 
 class Hello(ContractModel):
     """The first message of a member: its identity. No training process of it runs."""
@@ -19,18 +22,18 @@ class Hello(ContractModel):
     kind: Literal["hello"] = "hello"
     job: str
     """The job's UID."""
-    rank: Annotated[int, Field(alias="seat")]
+    rank: int
     """Position among `LeaderSettings.members`."""
     attempt: int
-    started_at: Annotated[float, Field(alias="born")]
+    started_at: float
     """Start time of this launcher, in seconds since 1970: of two launchers of one rank the later one takes over."""
     highest_round: int
     """The highest round that this launcher has taken part in; -1 for none."""
     wait_seconds: float = 0.0
     """How long a former leader may need to detect that this member has disconnected."""
-    protocol: int = 1
-    """Version of the protocol; version 1 did not have this field."""
+    protocol: int = PROTOCOL
     nonce: str = ""
+    """Never used again."""
     proof: str = ""
     """HMAC that proves the possession of the attempt's token."""
 
@@ -41,11 +44,10 @@ class Hello(ContractModel):
 
 
 class Challenge(ContractModel):
-    """The first message of a leader with a token: it requests a proof of the token."""
+    """The first message of a leader: it requests a proof of the token."""
 
     kind: Literal["challenge"] = "challenge"
-    protocol: int
-    """Version of the protocol of the leader."""
+    protocol: int = PROTOCOL
     nonce: str
     """Never used again."""
 
@@ -77,7 +79,7 @@ class ExitResult(ContractModel):
 class ProcessExited(ContractModel):
     """The training process of a round has exited and was not stopped."""
 
-    kind: Literal["ended"] = "ended"
+    kind: Literal["exited"] = "exited"
     round: int
     outcome: ExitResult
     report: ProgressReport | None = None
@@ -97,13 +99,13 @@ class ProcessStopped(ContractModel):
 class Terminating(ContractModel):
     """The pod of this member is terminating. Its training process has received SIGTERM; its launcher exits after it."""
 
-    kind: Literal["leaving"] = "leaving"
+    kind: Literal["terminating"] = "terminating"
 
 
 class Heartbeat(ContractModel):
     """State of the training process; sent every second, so that a lost connection is noticed."""
 
-    kind: Literal["beat"] = "beat"
+    kind: Literal["heartbeat"] = "heartbeat"
     alive: bool
     """Whether the process runs and, if it writes heartbeats, has written one recently."""
     report: ProgressReport | None = None
@@ -141,7 +143,7 @@ class StopRound(ContractModel):
 class StacksRequest(ContractModel):
     """Send the stacks of the training process."""
 
-    kind: Literal["want-stacks"] = "want-stacks"
+    kind: Literal["stacks-request"] = "stacks-request"
     round: int
 
 
@@ -154,13 +156,13 @@ class Ping(ContractModel):
 class GangSucceeded(ContractModel):
     """The gang has succeeded: wait for the training process, and exit with its code."""
 
-    kind: Literal["done"] = "done"
+    kind: Literal["gang-succeeded"] = "gang-succeeded"
 
 
 class GangFailed(ContractModel):
     """The gang has failed, or this member shall leave its node: exit with this code and termination message."""
 
-    kind: Literal["give-up"] = "give-up"
+    kind: Literal["gang-failed"] = "gang-failed"
     exit_code: int
     termination: str
 
@@ -168,7 +170,7 @@ class GangFailed(ContractModel):
 class Rejected(ContractModel):
     """The leader rejects this launcher: another one has its rank, or the rank is not of this job."""
 
-    kind: Literal["refused"] = "refused"
+    kind: Literal["rejected"] = "rejected"
     reason: str
 
 

@@ -24,6 +24,8 @@ class LauncherSettings:
 
     job: ReplicaJob
     launch: LaunchSettings
+    token: str
+    """Token of this attempt, by which the launchers authenticate each other; it is derived from the key of the job."""
     port: int
     """The port of the leader's server."""
 
@@ -55,28 +57,12 @@ def has_launch_settings(environ: Mapping[str, str]) -> bool:
 
 
 def take_key(environ: MutableMapping[str, str]) -> str:
-    """Return the key of the launchers, "" for none, and remove it from the environment: no program needs it.
-
-    `TFDIST_JOB` has it too, as the token of launchers that do not know the key.
-    """
-    key = environ.pop(LAUNCH_KEY_ENV, "")
-    if key and JOB_ENV in environ:
-        environ[JOB_ENV] = _without_token(environ[JOB_ENV])
-    return key
+    """Return the key of the launchers, "" for none, and remove it from the environment: no program needs it."""
+    return environ.pop(LAUNCH_KEY_ENV, "")
 
 
-def _without_token(job: str) -> str:
-    """Return `TFDIST_JOB` without the token of the launchers; an invalid one as it is."""
-    try:
-        values = json.loads(job)
-        values["launch"].pop("token", None)
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return job
-    return json.dumps(values, separators=(",", ":"))
-
-
-def read_settings(environ: Mapping[str, str], key: str = "") -> LauncherSettings:
-    """Return the settings from the environment; with a key, the launchers authenticate by a token derived from it.
+def read_settings(environ: Mapping[str, str], key: str) -> LauncherSettings:
+    """Return the settings from the environment, and the token that is derived from `key`.
 
     Raises:
         UsageError: the environment is incomplete or invalid.
@@ -92,12 +78,13 @@ def read_settings(environ: Mapping[str, str], key: str = "") -> LauncherSettings
         raise UsageError(f"{JOB_ENV}: launch: is missing, so there is no gang to launch")
     if (launch.rank == 0) != (launch.gang is not None):
         raise UsageError(f"{JOB_ENV}: launch.gang: must be set for the launcher of rank 0, the leader, and no other")
+    if not key:
+        raise UsageError(f"{LAUNCH_KEY_ENV}: is missing; the controller takes it from the job's Secret")
     text = environ.get(LAUNCH_PORT_ENV, "") or str(LAUNCH_PORT)
     if not text.isdecimal() or not 1 <= int(text) <= MAX_PORT:
         raise UsageError(f"{LAUNCH_PORT_ENV}: {text!r} is not a port; give a number from 1 to {MAX_PORT}")
-    if key:
-        launch = launch.model_copy(update={"token": attempt_token(key, _GANG, launch.gang_attempt, job.uid)})
-    return LauncherSettings(job=job, launch=launch, port=int(text))
+    token = attempt_token(key, _GANG, launch.gang_attempt, job.uid)
+    return LauncherSettings(job=job, launch=launch, token=token, port=int(text))
 
 
 def parse(arguments: Sequence[str]) -> Options:

@@ -34,11 +34,11 @@ class Writer(ContractModel):
 
     job: str
     """The job's UID."""
-    name: str = ""
-    """The job's name; "" in the record of an earlier version."""
-    namespace: str = ""
+    name: str
+    """The job's name."""
+    namespace: str
     cluster: str | None = None
-    """Identifies the cluster of the job; None if it is unknown, as in the record of an earlier version."""
+    """Identifies the cluster of the job; None if it is unknown."""
     role: Role
     index: int
     attempt: int
@@ -46,8 +46,9 @@ class Writer(ContractModel):
     host: str
 
     def __str__(self) -> str:
-        job = f"{self.namespace}/{self.name} (UID {self.job}, " if self.name else f"{self.job} ("
-        return f"attempt {self.attempt} of job {job}{replica_name(self.role, self.index)} on {self.host})"
+        replica = replica_name(self.role, self.index)
+        job = f"{self.namespace}/{self.name} (UID {self.job}, {replica} on {self.host})"
+        return f"attempt {self.attempt} of job {job}"
 
     @property
     def tag(self) -> str:
@@ -60,7 +61,7 @@ class Writer(ContractModel):
 
     def has_name_of(self, other: "Writer") -> bool:
         """Return whether the two jobs have one namespace and name."""
-        return bool(self.name) and (self.namespace, self.name) == (other.namespace, other.name)
+        return (self.namespace, self.name) == (other.namespace, other.name)
 
 
 def writer_of(job: ReplicaJob, round_number: int) -> Writer:

@@ -25,9 +25,6 @@ def resume_cursor(
     """
     zeros = tuple(sums.zeros())
     first = _GANG if by_index and cursor.metrics else 0
-    if len(cursor.sharding_signature) == len(sharding_signature) - 1:
-        # Of an earlier version, which did not save the order of the examples; or of another gang, which differs anyway.
-        sharding_signature = sharding_signature[:-1]
     if cursor.step_in_epoch and cursor.sharding_signature[first:] != sharding_signature[first:]:
         reason = "the number of replicas, the data, or the order of the examples has changed"
         log.event("epoch-restarted", epoch=cursor.epoch + 1, reason=reason)

@@ -98,7 +98,7 @@ class State:
             StorageError: as `restore_model`.
             tf.errors.OpError: a parameter server is lost.
         """
-        # Checkpoints of earlier versions have no random seeds.
+        # The model of the checkpoint may have had no layer with a seed, such as Dropout.
         stored = stored_checkpoint(where)
         checkpoint = tf.train.Checkpoint(**self._objects) if not _has_random_seeds(stored) else self._checkpoint
         _read(checkpoint, stored, strict=True)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 import pydantic
-from pydantic import Field
 
 from tfdist.contract_model import ContractModel
 from tfdist_trainer import atomic
@@ -38,9 +37,9 @@ class DataCursor(ContractModel):
     """Sums of the metrics since the start of the epoch (`metrics.collection`)."""
     metrics: tuple[tuple[str, int], ...] = ()
     """Name and number of sums of each metric in `metric_sums`, after the first sum, the number of examples."""
-    sharding_signature: tuple[int, ...] = Field(default=(), alias="layout")
+    sharding_signature: tuple[int, ...] = ()
     """Batch size, number of replicas, then the examples of each input pipeline, and a number for their order. Only if
-    they are equal does `step_in_epoch` name the same examples, see `resume`. The name on disk is `layout`."""
+    they are equal does `step_in_epoch` name the same examples, see `resume`."""
 
     @property
     def examples_in_epoch(self) -> int:
@@ -58,8 +57,7 @@ class FileRecord(ContractModel):
 class Record(ContractModel):
     """`checkpoint.json`."""
 
-    cursor: DataCursor = Field(alias="position")
-    """The name on disk is `position`."""
+    cursor: DataCursor
     time: str
     writer: Writer
     files: dict[str, FileRecord]

@@ -17,8 +17,7 @@ controller reject a planned field with the same message:
 spec.elastic: not supported by this version of TFDist; planned. Remove the field.
 ```
 
-`tfdist convert` omits such a field, with a note. A job that an earlier release stored with such a field stays readable
-and writable; the controller reports it as `Invalid`."""
+`tfdist convert` omits such a field, with a note."""
 ACTORS: Final = {
     Actor.CONTROLLER: "the controller reads it to create, restart or end replicas",
     Actor.POD: "it is rendered into the pods and the other objects of the job",

@@ -130,7 +130,7 @@ class SpecificationReader:
     def _warnings(self, job: TFDistJob) -> tuple[FieldError, ...]:
         """Return the warnings about a valid job; an exception in the checks must not keep it from running."""
         try:
-            return tuple(warnings(job, self._pod_defaults, programs=self._options["programs"]))
+            return tuple(warnings(job, self._pod_defaults))
         except Exception:
             log.exception("warnings about a job cannot be computed", extra={"job": job.metadata.name})
             return ()

@@ -82,7 +82,7 @@ def _check_job(
     """
     job = parse(manifest, pod_defaults, programs=programs, max_bytes=max_bytes)
     warning = unused_change_warning(old, manifest) if old else ""
-    return [*filter(None, (warning,)), *map(str, warnings(job, pod_defaults, programs=programs))]
+    return [*filter(None, (warning,)), *map(str, warnings(job, pod_defaults))]
 
 
 def _check_sweep(
@@ -94,7 +94,7 @@ def _check_sweep(
         ValidationFailed: it has errors.
     """
     sweep = parse_sweep(manifest, pod_defaults, programs=programs, max_bytes=max_bytes)
-    return [str(warning) for warning in sweep_warnings(sweep, pod_defaults, programs=programs)]
+    return [str(warning) for warning in sweep_warnings(sweep, pod_defaults)]
 
 
 def _review(manifest: Mapping[str, Any], old: Mapping[str, Any] | None, check: _Check) -> Review:

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from tfdist.api import forbidden_values
 from tfdist.api.patterns import JOB_NAME
-from tfdist.api.ratcheting import RATCHETING_RULES, TEMPLATE_RATCHETING_RULES
 from tfdist.api.resource import GROUP, KIND, PLURAL, VERSION
 from tfdist.api.status import TFDistJobStatus
 from tfdist.api.sweep import TFDistSweep, TFDistSweepSpec
@@ -99,7 +99,7 @@ JOB: Final = ResourceKind(
         ("Queue", "string", ".status.scheduling.queue", 1, "Queue that the job waits in, or whose quota it uses"),
         ("Message", "string", ".status.summary.message", 1, "Reason of the phase, or what the job waits for"),
     ),
-    rules=(*RATCHETING_RULES, *TRANSITION_RULES),
+    rules=(*forbidden_values.rules(), *TRANSITION_RULES),
     subresources={
         "scale": {
             "specReplicasPath": ".spec.worker.replicas",
@@ -130,7 +130,7 @@ SWEEP: Final = ResourceKind(
         ("Succeeded", "integer", ".status.trials.succeeded", 1, "Trials whose jobs succeeded"),
         ("Failed", "integer", ".status.trials.failed", 1, "Trials whose jobs failed"),
     ),
-    rules=(*TEMPLATE_RATCHETING_RULES, *SWEEP_TRANSITION_RULES),
+    rules=(*forbidden_values.rules(".spec.template"), *SWEEP_TRANSITION_RULES),
 )
 KINDS: Final = (JOB, SWEEP)
 

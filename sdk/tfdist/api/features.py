@@ -33,12 +33,12 @@ class Planned:
             value = value.get(name) if isinstance(value, Mapping) else None
         return value in self.values if self.values and isinstance(value, str) else not self.values and value is not None
 
-    def cel(self, root: str) -> str:
-        """Return in CEL whether the resource `root` (`self` or `oldSelf`) does not use it."""
+    def cel(self, job: str) -> str:
+        """Return in CEL whether the job, such as `self`, does not use it."""
         parts = self.path.split(".")
-        absent = [f"!has({root}.spec.{'.'.join(parts[: end + 1])})" for end in range(len(parts))]
+        absent = [f"!has({job}.spec.{'.'.join(parts[: end + 1])})" for end in range(len(parts))]
         if self.values:
-            absent.append(f"!({root}.spec.{self.path} in [{', '.join(map(repr, self.values))}])")
+            absent.append(f"!({job}.spec.{self.path} in [{', '.join(map(repr, self.values))}])")
         return " || ".join(absent)
 
 

@@ -1,11 +1,8 @@
-"""The state of a gang in the status of its job: what the controller keeps, and how it is scheduled.
-
-The fields have the names of the code; each alias is the name in the stored status, which must not change.
-"""
+"""The state of a gang in the status of its job: what the controller keeps, and how it is scheduled."""
 
 from typing import Annotated, Any, Final, Self
 
-from pydantic import Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import Field, PlainSerializer, WithJsonSchema
 
 from tfdist.api.base import ApiModel
 from tfdist.api.gang_system import GangSystem
@@ -46,15 +43,15 @@ class GangStatus(ApiModel):
 
     attempt: int = Field(default_factory=int)
     """Number of the newest attempt, from 0; every restart, of all replicas or of one alone, begins a new one."""
-    last_full_restart: Annotated[int, Field(alias="floor")] = Field(default_factory=int)
+    last_full_restart: int = Field(default_factory=int)
     """Attempt in which all replicas were last started together; pods of earlier ones are stale."""
     replaced: Annotated[dict[str, int], Field(max_length=MAX_REPLICAS)] = Field(default_factory=dict)
     """Replicas that were replaced alone since, and their attempts."""
-    pending_replacements: Annotated[ReplicaNames, Field(alias="starting")] = Field(default_factory=frozenset)
+    pending_replacements: ReplicaNames = Field(default_factory=frozenset)
     """Replaced replicas that have not run yet."""
     completed: ReplicaNames = Field(default_factory=frozenset)
     """Replicas that succeeded in this attempt; they do not start again, also without their pods."""
-    has_run: Annotated[bool, Field(alias="ran")] = Field(default_factory=bool)
+    has_run: bool = Field(default_factory=bool)
     """Whether all replicas have run in this attempt; a missing pod was deleted then."""
     counted: int = Field(default_factory=int)
     """Restarts that count towards backoffLimit, in total."""
@@ -62,55 +59,39 @@ class GangStatus(ApiModel):
     """Restarts caused by the cluster, in total."""
     since_checkpoint: int = Field(default_factory=int)
     """Restarts that count, since the last new checkpoint."""
-    uncounted_since_checkpoint: Annotated[int, Field(alias="freeSinceCheckpoint")] = Field(default_factory=int)
+    uncounted_since_checkpoint: int = Field(default_factory=int)
     """Restarts caused by the cluster, since the last new checkpoint."""
     checkpoint_step: int = Field(default_factory=lambda: -1)
     """Step of the newest checkpoint at the last restart; -1 without one."""
     short_attempts: int = Field(default_factory=int)
     """Attempts in a row that ran for less than ten minutes; only an attempt that runs longer ends the back-off."""
-    retry_after: Annotated[Time, Field(alias="notBefore")] = Field(default_factory=str)
+    retry_after: Time = Field(default_factory=str)
     """End of the back-off: when the pods of the attempt may be created, RFC 3339; "" is at once."""
     released: int = Field(default_factory=int)
     """How often in a row the gang has released the nodes of a part of its replicas because the others had none."""
-    pod_group: bool = Field(default_factory=bool)
-    """Deprecated and no longer written: whether the pods of an attempt that an earlier version began belong to a
-    PodGroup of Kubernetes' own scheduler; `system` has it now."""
     system: GangSystem = Field(default_factory=lambda: GangSystem.NONE)
     """Gang scheduler of the pods of this attempt: a replica that is replaced alone belongs to the same."""
-    in_place: Annotated[bool, Field(alias="launched")] = Field(default_factory=bool)
+    in_place: bool = Field(default_factory=bool)
     """Whether launchers restart the processes of this attempt in place; true after their first report."""
-    launcher_counted: Annotated[int, Field(alias="toldCounted")] = Field(default_factory=int)
+    launcher_counted: int = Field(default_factory=int)
     """Restarts that count, by the last report of the leading launcher."""
-    launcher_uncounted: Annotated[int, Field(alias="toldUncounted")] = Field(default_factory=int)
+    launcher_uncounted: int = Field(default_factory=int)
     """Restarts that do not count, by the last report of the leading launcher."""
-    last_recorded_failure: Annotated[str, Field(alias="toldFailure", max_length=1024)] = Field(default_factory=str)
+    last_recorded_failure: Annotated[str, Field(max_length=1024)] = Field(default_factory=str)
     """Identity of the last failure that was recorded from its reports."""
     template: ShortText = Field(default_factory=str)
     """Fingerprint of the pods of this attempt."""
     generation: int = Field(default_factory=int)
     """Generation of the specification of the pods of this attempt; 0 if it is not known."""
-    excluded_nodes: Annotated[tuple[ShortText, ...], Field(alias="avoided", max_length=MAX_REPLICAS)] = Field(
-        default_factory=tuple
-    )
+    excluded_nodes: Annotated[tuple[ShortText, ...], Field(max_length=MAX_REPLICAS)] = Field(default_factory=tuple)
     """Nodes on which two attempts in a row failed."""
-    token: ShortText = Field(default_factory=str)
-    """Deprecated and no longer written: the token of the launchers of an attempt that an earlier version began.
-    Launchers now derive it from a key in a Secret."""
-    launcher_key: bool = Field(default_factory=bool)
-    """Whether the pods of this attempt get the key of their launchers from the Secret of the job."""
     progress: GangProgress | None = None
     """Progress of the attempt, if `progressDeadlineSeconds` is set."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _system_of_an_earlier_version(cls, data: Any) -> Any:
-        """Return the stored state with its gang scheduler, which an earlier version stored as a boolean."""
-        known = isinstance(data, dict) and data.get("podGroup")
-        return {"system": GangSystem.NATIVE} | data if known else data
-
     def to_json(self) -> dict[str, Any]:
-        """Return the state as the status stores it, without initial values."""
-        return {"attempt": self.attempt} | self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        """Return the state as the status stores it, without initial values but for the numbers of the attempt."""
+        numbers = {"attempt": self.attempt, "lastFullRestart": self.last_full_restart}
+        return numbers | self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     def changed(self, **changes: Any) -> Self:
         """Return the record with other values of some fields.

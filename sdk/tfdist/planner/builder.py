@@ -107,20 +107,16 @@ class PlanBuilder:
         self._states[state.gang.name] = self._at_start(state)
 
     def _at_start(self, state: GangState, *, creates: bool = False) -> GangState:
-        """Return the state with the key of the launchers and the gang scheduler if an attempt begins now.
+        """Return the state with the gang scheduler if an attempt begins now.
 
-        An attempt that an earlier version began keeps its token, or has none: all its pods must authenticate alike. All
-        its pods have the same gang scheduler, which is chosen when the first one is created.
+        All pods of an attempt have the same one, which is chosen when the first of them is created.
         """
         stored, record = self._context.records.get(state.gang.name), state.record
         has_begun = state.pods if stored is None else stored.last_full_restart == record.last_full_restart
         has_pods = state.pods or record.has_run or record.completed or record.replaced
         if has_begun and (has_pods or not creates):
             return state
-        is_training = state.gang.name is GangName.TRAINING
-        key = {"token": "", "launcher_key": True} if is_training and not has_begun else {}
-        system = starting_system(self._context, state.gang)
-        return replace(state, record=record.changed(**key, system=system, pod_group=False))
+        return replace(state, record=record.changed(system=starting_system(self._context, state.gang)))
 
     def set_conditions(self, *conditions: Condition) -> None:
         """Set conditions; of two of one type the later wins."""
@@ -242,7 +238,7 @@ class PlanBuilder:
         context = self._context
         for state, _ in self._create:
             job = context.specification_of(state) or context.job
-            if state.record.launcher_key and not state.record.has_run and uses_launcher(job, state.gang):
+            if not state.record.has_run and uses_launcher(job, state.gang):
                 return launcher_secret(job, context.view.launcher_key)
         return None
 

@@ -11,12 +11,12 @@ from tfdist.api.status import ReplicaFailure
 from tfdist.api.v1 import TFDistJob, TFDistJobSpec
 from tfdist.contract import Role
 from tfdist.failure_classification import Action, classify
-from tfdist.observed.gang_record import stored_records
+from tfdist.observed.gang_record import UNKNOWN_REVISION, stored_records
 from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodState
 from tfdist.planner.kueue import QueueWait, has_outdated_workload, queue_wait
-from tfdist.planner.revision import UNKNOWN_REVISION, SpecRevision
+from tfdist.planner.revision import SpecRevision
 from tfdist.render.fingerprint import with_policies_of
 from tfdist.render.gang import Gang, GangName, gangs
 from tfdist.render.installation import Installation
@@ -111,8 +111,9 @@ class PlanContext:
     def _derived_record(self, gang: Gang) -> GangStatus:
         """Return the record of a gang without one in the status: new, or derived from the labels of its pods.
 
-        Pods without a record mean that the status was overwritten. How their launchers authenticate is lost, so that
-        no new pod can join them: their revision counts as unknown, and the gang restarts as a whole if one is missing.
+        Pods without a record mean that the status was overwritten. The attempt of which their launchers' token is, is
+        lost, so that no new pod can join them: their revision counts as unknown, and the gang restarts as a whole if
+        one is missing.
         """
         roles = {member.role for member in gang.members}
         attempts = [p.attempt for p in self.view.pods if p.role in roles]

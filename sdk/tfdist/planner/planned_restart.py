@@ -8,6 +8,7 @@ from typing import Final
 
 from tfdist.api.status import ConditionType
 from tfdist.contract import DEFAULT_GRACE_SECONDS
+from tfdist.observed.gang_record import UNKNOWN_REVISION
 from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.observed.pod import PodState
 from tfdist.outcome import find_condition
@@ -15,7 +16,6 @@ from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import GangDecision, not_ready
 from tfdist.planner.plan import Event
-from tfdist.planner.revision import UNKNOWN_REVISION
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render import names
 from tfdist.render.gang import GangName
@@ -71,7 +71,7 @@ def _lacks_key(context: PlanContext, state: GangState) -> bool:
     Other pods may have the key of the deleted Secret, so all get that of the next one, with the next attempt.
     """
     secret = names.launcher_secret(context.job)
-    return state.record.launcher_key and any(
+    return any(
         p.state is PodState.PENDING and p.reason == _CONFIG_ERROR and f'secret "{secret}" not found' in p.message
         for p in state.pods
     )

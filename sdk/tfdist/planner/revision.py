@@ -6,7 +6,6 @@ a controller that starts later can replace one of them. Where it is not known, t
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from tfdist.api.gang_status import GangStatus
 from tfdist.api.status import MAX_KEPT_SPECIFICATION
@@ -14,9 +13,6 @@ from tfdist.api.v1 import TFDistJob
 from tfdist.observed.job_view import JobView
 from tfdist.render.gang import GangName
 from tfdist.status.phase import training_succeeded
-
-UNKNOWN_REVISION: Final = "unknown"
-"""In place of a fingerprint: the status of the job was overwritten, and its running pods may have any revision."""
 
 
 @dataclass(frozen=True, slots=True)

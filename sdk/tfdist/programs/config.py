@@ -1,14 +1,11 @@
 """The configuration that every program has: duration, batch size and data order of training."""
 
 from collections.abc import Iterator
-from typing import Annotated, Final, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from tfdist.programs.base import BrokenRule, StrictModel, exclusive
-from tfdist.programs.former_names import former_name, former_values
-
-_FORMER_POLICIES: Final = {"Stop": "Fail", "Skip": "SkipStep"}
 
 
 class Profile(StrictModel):
@@ -31,12 +28,9 @@ class ProgramConfig(StrictModel):
     """Examples per step on each replica. 128 if neither this nor `globalBatchSize` is set."""
     global_batch_size: int | None = Field(default=None, ge=1)
     """Examples per step over all replicas; must be a multiple of the number of replicas."""
-    reference_batch_size: int | None = Field(
-        default=None, ge=1, validation_alias=former_name("referenceBatchSize", "baseBatchSize")
-    )
+    reference_batch_size: int | None = Field(default=None, ge=1)
     """The global batch size for which `learningRate` is tuned. With another global batch size the learning rate is
-    scaled in proportion (linear scaling rule, Goyal et al., arXiv 1706.02677). Not scaled if absent. Formerly
-    `baseBatchSize`."""
+    scaled in proportion (linear scaling rule, Goyal et al., arXiv 1706.02677). Not scaled if absent."""
     learning_rate: float = Field(default=0.001, gt=0)
     """Learning rate of the optimizer. With a schedule it is the peak, after the warm-up."""
     seed: int = Field(default=0, ge=0, lt=2**31)
@@ -44,12 +38,10 @@ class ProgramConfig(StrictModel):
     shuffle_buffer: int = Field(default=10_000, ge=0)
     """Size of the shuffle buffer of each worker, in examples. 0 or 1 disables shuffling. In-memory formats (`npz`,
     `csv`, `jsonl`, `parquet`, `idx`, TFRecord with `cache`) always use a full permutation otherwise."""
-    non_finite_policy: Annotated[Literal["Fail", "SkipStep"], former_values(_FORMER_POLICIES)] = Field(
-        default="Fail", validation_alias=former_name("nonFinitePolicy", "onNonFinite")
-    )
+    non_finite_policy: Literal["Fail", "SkipStep"] = "Fail"
     """Behavior when the loss or a gradient is not finite. `Fail`: training fails, with the last good checkpoint.
     `SkipStep`: the step counts with a gradient of zero; this checks the gradients of every step, which slows down
-    small models. Formerly `onNonFinite` with `Stop` and `Skip`."""
+    small models."""
     min_shard_bytes: int | None = Field(default=None, ge=1)
     """With strategy `ParameterServer`: shards variables over the parameter servers, with at least this size in bytes
     per shard. The model must then be of `tf_keras`. Variables are not sharded if absent."""

@@ -6,7 +6,6 @@ from typing import Literal
 from pydantic import Field
 
 from tfdist.programs.base import BrokenRule, StrictModel, exclusive
-from tfdist.programs.former_names import former_name
 
 
 class OptimizerConfig(StrictModel):
@@ -26,11 +25,9 @@ class OptimizerConfig(StrictModel):
     """Learning-rate decay. `Cosine`: half a cosine from the end of the warm-up to 0 at step `decaySteps`."""
     decay_steps: int | None = Field(default=None, ge=1)
     """Step at which the learning rate reaches 0; required for `Cosine`."""
-    global_clip_norm: float | None = Field(
-        default=None, gt=0, validation_alias=former_name("globalClipNorm", "clipNorm")
-    )
+    global_clip_norm: float | None = Field(default=None, gt=0)
     """Clips the gradients of all weights so that their global norm is at most this value. Applies to the gradient of
-    the global batch; with parameter servers, to that of each worker's batch. Formerly `clipNorm`."""
+    the global batch; with parameter servers, to that of each worker's batch."""
     clip_value: float | None = Field(default=None, gt=0)
     """Clips each element of the gradients to this absolute value."""
 

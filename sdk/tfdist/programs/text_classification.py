@@ -7,11 +7,8 @@ from pydantic import Field, Tag
 
 from tfdist.programs.base import INTEGER, LIST, BrokenRule, alternatives
 from tfdist.programs.data import ColumnName, FilesConfig, repeated_columns
-from tfdist.programs.former_names import former_name, former_values
 
 Name = Annotated[str, Field(min_length=1)]
-
-_FORMER_MODELS = {"pooling": "averagePooling"}
 
 
 class TextClassificationConfig(FilesConfig):
@@ -34,15 +31,12 @@ class TextClassificationConfig(FilesConfig):
     """Number of classes if labels are 0, 1 ..., or the list of class names."""
     vocabulary_size: int = Field(default=20_000, ge=1, le=1_000_000)
     """Size of the vocabulary: the most frequent words in the training data of all workers."""
-    max_sequence_length: int = Field(
-        default=200, ge=1, le=10_000, validation_alias=former_name("maxSequenceLength", "length")
-    )
-    """Maximum number of words of a text. Longer texts are truncated, shorter texts are padded and masked. Formerly
-    `length`."""
-    embedding_dim: int = Field(default=64, ge=1, validation_alias=former_name("embeddingDim", "embedding"))
-    """Dimension of the word embedding. Formerly `embedding`."""
-    model: Annotated[Literal["averagePooling", "conv"], former_values(_FORMER_MODELS)] = "averagePooling"
-    """`averagePooling`: global average pooling of the word embeddings, then a hidden layer; formerly `pooling`. `conv`:
+    max_sequence_length: int = Field(default=200, ge=1, le=10_000)
+    """Maximum number of words of a text. Longer texts are truncated, shorter texts are padded and masked."""
+    embedding_dim: int = Field(default=64, ge=1)
+    """Dimension of the word embedding."""
+    model: Literal["averagePooling", "conv"] = "averagePooling"
+    """`averagePooling`: global average pooling of the word embeddings, then a hidden layer. `conv`:
     one-dimensional convolution over five words with global max pooling, then a hidden layer (Kim, arXiv 1408.5882)."""
     hidden_units: int = Field(default=64, ge=1)
     """Units of the hidden layer, and filters of `conv`."""

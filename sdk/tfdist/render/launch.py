@@ -10,11 +10,10 @@ from typing import Any
 from tfdist.api.gang_status import GangStatus
 from tfdist.api.policies import SuccessPolicy
 from tfdist.api.v1 import Strategy, TFDistJob
-from tfdist.contract import LAUNCH_PORT, LaunchMember, LaunchSettings, LeaderSettings, Role
+from tfdist.contract import LAUNCH_PORT, LaunchMember, LaunchSettings, LeaderSettings, Role, member_ranges
 from tfdist.render import names
 from tfdist.render.command import DEFAULT_COMMAND, LAUNCHER
 from tfdist.render.gang import Gang, GangName, Member
-from tfdist.render.launcher_secret import KEY_REFERENCE
 from tfdist.render.template import main_container, role_template
 
 
@@ -61,7 +60,6 @@ def launch_settings(
             leader=leader,
             rank=rank,
             standby=standby or None,
-            token=KEY_REFERENCE if state.launcher_key else state.token or None,
             gang_attempt=state.last_full_restart,
             gang=None if rank else leader_settings,
         )
@@ -73,7 +71,7 @@ def _leader_settings(job: TFDistJob, gang: Gang, gang_status: GangStatus) -> Lea
     """Return the settings that only the leading launcher gets: the members and the limits."""
     policy, rules = job.spec.run_policy, job.spec.failure_policy.rules if job.spec.failure_policy else ()
     return LeaderSettings(
-        members=[
+        member_ranges=member_ranges(
             LaunchMember(
                 role=member.role,
                 index=member.index,
@@ -81,7 +79,7 @@ def _leader_settings(job: TFDistJob, gang: Gang, gang_status: GangStatus) -> Lea
                 required_for_success=_required_for_success(job, gang, member),
             )
             for member in gang.members
-        ],
+        ),
         backoff_limit=policy.backoff_limit,
         rules=[rule.model_dump(mode="json", by_alias=True, exclude_none=True) for rule in rules],
         progress_deadline_seconds=policy.progress_deadline_seconds,

@@ -9,9 +9,6 @@ from tfdist.render.metadata import Manifest, metadata
 
 _KEY: Final = "key"
 
-KEY_REFERENCE: Final = f"$({LAUNCH_KEY_ENV})"
-"""The kubelet replaces it by the key, in variables after that of the key."""
-
 
 def launcher_secret(job: TFDistJob, key: str) -> Manifest:
     """Return the Secret; it is immutable, because all pods of an attempt must get the same key."""

@@ -63,7 +63,7 @@ class PodRenderer:
         self._cluster = cluster_spec(job, gang, installation.cluster_domain)
         state = gang_status or GangStatus()
         self._launch = pod_launch_settings(job, gang, state, installation.cluster_domain)
-        self._key = key_variable(job) if self._launch and state.launcher_key else None
+        self._key = key_variable(job) if self._launch else None
         self._group = names.pod_group(job.metadata.name, gang.name, state.last_full_restart)
         self._system = state.system
         self._domain = names.domain(job, installation.cluster_domain)

@@ -7,7 +7,6 @@ from pydantic import BaseModel, ValidationError
 
 from tfdist import messages
 from tfdist.programs.base import RULE
-from tfdist.programs.former_names import field_names
 from tfdist.validation.errors import FieldError
 from tfdist.validation.model_errors import message_of
 
@@ -51,25 +50,17 @@ def _message(error: Mapping[str, Any], model: type[BaseModel], unknown_field_rem
 
 
 def _unknown(location: Sequence[str | int], model: type[BaseModel], remedy: str) -> str:
-    fields = _fields_at(model, location[:-1])
-    current = next((name for name, names in fields.items() if location[-1] in names), None)
-    if current is not None:
-        return messages.forbidden(f"former name of {current}, which is set too; remove one of them")
-    return messages.unknown_field(str(location[-1]), fields, remedy)
+    return messages.unknown_field(str(location[-1]), _fields_at(model, location[:-1]), remedy)
 
 
-def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> dict[str, list[str]]:
-    """Return the names under which each field of the object at `location` is accepted, by current name."""
+def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
+    """Return the names of the fields of the object at `location`."""
     current: type[BaseModel] | None = model
     for part in location:
         fields = current.model_fields.items() if current else ()
-        annotation = next((field.annotation for name, field in fields if part in field_names(name, field)), None)
+        annotation = next((field.annotation for name, field in fields if part in {field.alias, name}), None)
         current = _model_in(annotation)
-    return (
-        {field.alias or name: field_names(name, field) for name, field in current.model_fields.items()}
-        if current
-        else {}
-    )
+    return [field.alias or name for name, field in current.model_fields.items()] if current else []
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

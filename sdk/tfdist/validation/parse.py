@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from tfdist.api.features import unsupported
-from tfdist.api.ratcheting import ONLY_VALIDATED, STRICTER
+from tfdist.api.forbidden_values import FORBIDDEN, ONLY_VALIDATED
 from tfdist.api.v1 import TFDistJob
 from tfdist.validation.errors import FieldError, ValidationFailed, first
 from tfdist.validation.merged_pods import merged_problems
@@ -63,7 +63,7 @@ def checked(
         job = TFDistJob.model_validate(content)
     except ValidationError as error:
         return None, list(first(_all_problems(content, error)))
-    problems = [*broken_rules(job.spec, "spec"), *_newer_rules(job), *first(_schemaless_problems(content))]
+    problems = [*broken_rules(job.spec, "spec"), *_forbidden_texts(job), *first(_schemaless_problems(content))]
     problems = problems or list(first(merged_problems(job, pod_defaults, programs=programs)))
     return (None, problems) if problems else (job, [])
 
@@ -84,12 +84,12 @@ def _is_below(path: str, fields: Iterable[str]) -> bool:
     return any(path.startswith((f"{field}.", f"{field}[")) for field in fields)
 
 
-def _newer_rules(job: TFDistJob) -> Iterator[FieldError]:
-    """Yield the violated rules that an earlier release did not have; the API server applies them to new values only."""
+def _forbidden_texts(job: TFDistJob) -> Iterator[FieldError]:
+    """Yield the strings that no job may have."""
     yield from (
         FieldError(f"spec.{rule.path}", rule.message)
-        for rule in (*STRICTER, *ONLY_VALIDATED)
-        if rule.is_broken(job.spec)
+        for rule in (*FORBIDDEN, *ONLY_VALIDATED)
+        if rule.is_used(job.spec)
     )
 
 

@@ -13,7 +13,6 @@ from tfdist import messages
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
 from tfdist.programs import MODELS, config_model
-from tfdist.programs.former_names import former_uses
 from tfdist.render.template import runs_bundled_trainer
 from tfdist.validation.config_errors import config_errors
 from tfdist.validation.errors import FieldError
@@ -45,18 +44,3 @@ def program_problems(job: TFDistJob, templates: Mapping[Role, Mapping[str, Any]]
         yield from config_errors(error, model, content, CONFIG, _REFERENCE)
     else:
         yield from job_problems(job, config, bundled)
-
-
-def program_warnings(job: TFDistJob, templates: Mapping[Role, Mapping[str, Any]]) -> Iterator[FieldError]:
-    """Yield the former names of fields and values in `training.config`, each with the current name.
-
-    Args:
-        job: a valid job.
-        templates: merged template of each role; it shows whether the role runs the bundled trainer.
-    """
-    training = job.spec.training
-    program = (training.program if training else None) or ""
-    if training is None or program not in MODELS or not any(map(runs_bundled_trainer, templates.values())):
-        return
-    for location, remedy in former_uses(config_model(program), training.config or {}):
-        yield FieldError(messages.child_path(CONFIG, *location), remedy)

@@ -66,17 +66,14 @@ def parse_sweep(
     return sweep
 
 
-def sweep_warnings(
-    sweep: TFDistSweep, pod_defaults: Mapping[str, Any] = _NO_DEFAULTS, *, programs: bool = True
-) -> list[FieldError]:
+def sweep_warnings(sweep: TFDistSweep, pod_defaults: Mapping[str, Any] = _NO_DEFAULTS) -> list[FieldError]:
     """Return the warnings about a valid sweep, those about its jobs included.
 
     Args:
         sweep: a sweep returned by `parse_sweep`.
         pod_defaults: partial pod template of the installation, which every job overrides.
-        programs: as for `tfdist.validation.parse`.
     """
-    return limited([*_goal(sweep), *trial_warnings(sweep, pod_defaults, programs=programs)], "warning")
+    return limited([*_goal(sweep), *trial_warnings(sweep, pod_defaults)], "warning")
 
 
 def _parse_model(content: Mapping[str, Any]) -> tuple[TFDistSweep | None, list[FieldError]]:

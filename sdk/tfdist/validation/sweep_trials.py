@@ -91,12 +91,12 @@ def trial_problems(
     return [_with_values(problem, of, parsed) for problem, of in trials_by_problem.items()]
 
 
-def trial_warnings(sweep: TFDistSweep, pod_defaults: Json, *, programs: bool) -> Iterator[FieldError]:
+def trial_warnings(sweep: TFDistSweep, pod_defaults: Json) -> Iterator[FieldError]:
     """Yield the warnings about a job of a valid sweep."""
     content = sweep.model_dump(mode="json", by_alias=True, exclude_unset=True)
     trial = next(_trials(content, sweep))
     job = TFDistJob.model_validate(trial.job)
-    for warning in warnings(job, pod_defaults, programs=programs):
+    for warning in warnings(job, pod_defaults):
         yield _at_sweep_field(warning, trial, sweep, content)[0]
 
 

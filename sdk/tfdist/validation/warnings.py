@@ -17,7 +17,6 @@ from tfdist.validation.errors import FieldError, first, limited
 from tfdist.validation.field_source import pod_field_path, source_path
 from tfdist.validation.merged_pods import Template, different, listed, role_templates
 from tfdist.validation.pod_names import pod_name_warnings
-from tfdist.validation.programs import program_warnings
 
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
 KERAS: Final = ">=3.15.1,<3.16"
@@ -28,19 +27,15 @@ _READS_TRAINING: Final = ("tfdist_trainer", JOB_ENV)
 """A command that contains one of these starts the bundled trainer, or reads `training`."""
 
 
-def warnings(
-    job: TFDistJob, pod_defaults: Mapping[str, Any] = _NO_DEFAULTS, *, programs: bool = True
-) -> list[FieldError]:
+def warnings(job: TFDistJob, pod_defaults: Mapping[str, Any] = _NO_DEFAULTS) -> list[FieldError]:
     """Return the warnings about a valid job, each with the path of its field and the remedy; of many, as `limited`.
 
     Args:
         job: a job returned by `parse`.
         pod_defaults: partial pod template of the installation, which every job overrides.
-        programs: whether the trainer image of the installation has the bundled programs; see `parse`.
     """
-    templates = role_templates(job, pod_defaults)
-    found: dict[FieldError, None] = dict.fromkeys(first(program_warnings(job, templates)) if programs else ())
-    for role, template in different(templates):
+    found: dict[FieldError, None] = {}
+    for role, template in different(role_templates(job, pod_defaults)):
         for check in _CHECKS:
             found |= dict.fromkeys(first(check(job, role, template)))
     return limited(found, "warning")

@@ -113,18 +113,10 @@ def stored(models: Sequence[Any], arrays: dict[str, Any]) -> list[dict[str, Any]
     return entries
 
 
-def entries_of(snapshot: Snapshot, number: int, model: Any) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """Return the stored optimizers of the model with this `number` by place, each with the name of its arrays.
-
-    Older checkpoints have only those of the model of the last `fit`, without places, in the order of `optimizers_of`.
-    """
-    entries = dict(enumerate(snapshot.values["optimizers"]))
-    if all(isinstance(each, Mapping) for each in entries.values()):
-        return {each["place"]: (f"optimizer/{key}", each) for key, each in entries.items() if each["model"] == number}
-    places = zip(optimizers_of(model), entries.items(), strict=False)
-    return {
-        place: (f"optimizer/{key}", {"built": bool(indices), "variables": indices}) for place, (key, indices) in places
-    }
+def entries_of(snapshot: Snapshot, number: int) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Return the stored optimizers of the model with this `number` by place, each with the name of its arrays."""
+    entries = enumerate(snapshot.values["optimizers"])
+    return {each["place"]: (f"optimizer/{key}", each) for key, each in entries if each["model"] == number}
 
 
 def restore(number: int, model: Any, snapshot: Snapshot, path: str, *, of_later_fit: bool = False) -> None:
@@ -140,7 +132,7 @@ def restore(number: int, model: Any, snapshot: Snapshot, path: str, *, of_later_
     Raises:
         StorageError: the checkpoint has other optimizers.
     """
-    optimizers, entries = optimizers_of(model), entries_of(snapshot, number, model)
+    optimizers, entries = optimizers_of(model), entries_of(snapshot, number)
     for place, (owner, entry) in entries.items():
         optimizer = optimizers.get(place)
         if optimizer is None:
@@ -175,9 +167,9 @@ def _is_built_as(optimizer: Any, model: Any, entry: Mapping[str, Any]) -> bool:
     return True
 
 
-def was_built(number: int, model: Any, snapshot: Snapshot) -> bool:
+def was_built(number: int, snapshot: Snapshot) -> bool:
     """Return whether the optimizer that a model is compiled with was built; true if the checkpoint does not have it."""
-    _, entry = entries_of(snapshot, number, model).get(MAIN, ("", {"built": True}))
+    _, entry = entries_of(snapshot, number).get(MAIN, ("", {"built": True}))
     return bool(entry["built"])
 
 

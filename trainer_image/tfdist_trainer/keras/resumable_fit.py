@@ -190,7 +190,7 @@ class ResumableFit:
         A model whose `train_step` has optimizers of its own never builds the one that `compile` gives it by default.
         """
         spec = self.iterator.element_spec
-        builds = model_optimizers.was_built(self._script.models.index(self.model), self.model, snapshot)
+        builds = model_optimizers.was_built(self._script.models.index(self.model), snapshot)
         if spec is not None:
             keras_fit.build(self.model, spec, with_optimizer=builds)
         optimizer = getattr(self.model, "optimizer", None)

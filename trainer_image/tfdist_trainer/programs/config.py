@@ -7,12 +7,9 @@ from typing import Any, ClassVar, Final, TypeVar
 import pydantic
 from pydantic import ConfigDict
 
-from tfdist import messages
 from tfdist.programs.batch_size import DEFAULT_BATCH_SIZE, uneven_batch
 from tfdist.programs.config import ProgramConfig
 from tfdist.programs.data import FilesConfig
-from tfdist.programs.former_names import former_uses
-from tfdist_trainer import log
 from tfdist_trainer.data.files import Split, expand
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.programs.data_files import patterns
@@ -76,19 +73,16 @@ Config = TypeVar("Config", bound=ProgramConfig)
 
 
 def parse_config(model: type[Config], config: Mapping[str, Any]) -> Config:
-    """Return `config` as a `model`, and log a warning for each former name in it.
+    """Return `config` as a `model`.
 
     Raises:
         ConfigurationError: a field is wrong; the message has the path of each such field.
     """
     try:
-        parsed = model.model_validate(config)
+        return model.model_validate(config)
     except pydantic.ValidationError as error:
         # Imported here: only an error needs validation, which has the texts of `tfdist validate`.
         from tfdist.validation.config_errors import config_errors  # noqa: PLC0415
 
         errors = config_errors(error, model, config, PATH, "check its spelling")
         raise ConfigurationError("; ".join(map(str, errors))) from None
-    for location, remedy in former_uses(model, config):
-        log.event("deprecated", field=messages.child_path(PATH, *location), message=remedy)
-    return parsed

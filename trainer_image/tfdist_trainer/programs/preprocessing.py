@@ -52,7 +52,7 @@ class AdaptableProgram(FromFiles, ABC):
         """Load the state, from `adapt` of this or an earlier attempt, into Keras preprocessing layers.
 
         Raises:
-            ConfigurationError: a former version wrote the state, and this version cannot continue from it.
+            ConfigurationError: another version wrote the state, and this version cannot continue from it.
         """
 
     @abstractmethod

@@ -72,7 +72,7 @@ class TextClassification(AdaptableProgram):
         """Load the vocabulary; see the base class."""
         if state.get("standardize") != STANDARDIZE:
             raise ConfigurationError(
-                f"checkpoint.directory: a former version wrote {FILE}, and divided texts into words by other rules; "
+                f"checkpoint.directory: another version wrote {FILE}, and divided texts into words by other rules; "
                 "continue with the image of that version, or train in another directory"
             )
         with tf.device("CPU:0"):
