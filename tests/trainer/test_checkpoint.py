@@ -16,7 +16,7 @@ TIME = "2026-01-02T03:04:05.678Z"
 
 
 def by(attempt: int = 0, job: str = "uid-1", host: str = "worker-0") -> Writer:
-    return Writer(job=job, name="fashion", namespace="ml", role=Role.WORKER, index=0, attempt=attempt, host=host)
+    return Writer(job=job, name=job, namespace="ml", role=Role.WORKER, index=0, attempt=attempt, host=host)
 
 
 def save(prefix: str) -> None:
@@ -161,7 +161,7 @@ def test_a_new_job_may_take_over_a_directory_and_the_old_one_stops(tmp_path: Pat
     WriterHeartbeat(tmp_path, "uid-1").stop()  # it has ended, as far as a reader can know
     new = store(tmp_path, writer=by(attempt=0, job="uid-2"))
     new.write(DataCursor(step=1), TIME, save)
-    with pytest.raises(CheckpointUnwritableError, match="job uid-2"):
+    with pytest.raises(CheckpointUnwritableError, match="job ml/uid-2"):
         old.write(DataCursor(step=2), TIME, save)
 
 

@@ -120,7 +120,7 @@ def test_training_before_the_evaluated_step_continues_to_it(tmp_path: Path) -> N
 
 
 def chief(directory: Path, keep: int) -> CheckpointWriter:
-    writer = Writer(job="uid-1", role=Role.WORKER, index=0, attempt=0, host="worker-0")
+    writer = Writer(job="uid-1", name="fashion", namespace="ml", role=Role.WORKER, index=0, attempt=0, host="worker-0")
     made = CheckpointWriter(directory, keep=keep, writer=writer)
     made.claim()
     return made

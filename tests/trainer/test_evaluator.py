@@ -48,7 +48,9 @@ class EvaluatedTraining:
         self.reporter = Reporter(ProgressReport(role=Role.EVALUATOR, index=0, attempt=0, phase=Phase.STARTING))
 
     def _writer(self) -> Writer:
-        return Writer(job=self.job, role=Role.WORKER, index=0, attempt=0, host="worker-0")
+        return Writer(
+            job=self.job, name=self.job, namespace="ml", role=Role.WORKER, index=0, attempt=0, host="worker-0"
+        )
 
     def save(self, *steps: int, time: str = TIME) -> CheckpointReport:
         for step in steps:

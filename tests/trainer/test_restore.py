@@ -21,7 +21,7 @@ TIME = "2026-01-02T03:04:05.678Z"
 
 
 def write(directory: Path, job: str, *steps: int, keep: int = 9) -> CheckpointWriter:
-    writer = Writer(job=job, role=Role.WORKER, index=0, attempt=0, host="h")
+    writer = Writer(job=job, name=job, namespace="ml", role=Role.WORKER, index=0, attempt=0, host="h")
     made = CheckpointWriter(directory, keep=keep, writer=writer)
     made.claim()
     for step in steps:

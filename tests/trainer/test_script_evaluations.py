@@ -36,7 +36,7 @@ class Job:
     def __init__(self, folder: Path, keep: int = 1) -> None:
         self.folder = folder
         self.report: dict[str, Any] = {}
-        owner = Writer(job="1", attempt=0, role="worker", index=0, host="here")
+        owner = Writer(job="1", name="fashion", namespace="ml", attempt=0, role="worker", index=0, host="here")
         self._writer = CheckpointWriter(folder, keep=keep, writer=owner)
         self._writer.claim()
 

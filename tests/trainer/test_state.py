@@ -40,9 +40,12 @@ def masks(gang: ReplicaGroup, state: State) -> list[np.ndarray]:
     return [each.numpy() for each in gang.strategy.experimental_local_results(step())]
 
 
+WRITER = Writer(job="u", name="fashion", namespace="ml", role=Role.WORKER, index=0, attempt=0, host="h")
+
+
 @pytest.fixture
 def writer(tmp_path: Path) -> Any:
-    made = CheckpointWriter(tmp_path, keep=9, writer=Writer(job="u", role=Role.WORKER, index=0, attempt=0, host="h"))
+    made = CheckpointWriter(tmp_path, keep=9, writer=WRITER)
     made.claim()
     yield made
     WriterHeartbeat(tmp_path, "u").stop()

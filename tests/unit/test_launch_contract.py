@@ -1,5 +1,6 @@
 """Launchers read the settings that the controller writes, and the controller reads the reports of launchers."""
 
+import json
 from typing import Any
 
 import pytest
@@ -14,10 +15,11 @@ from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.validation import parse
 from tfdist_launch.failure_history import FailureHistory
 from tfdist_launch.leader import Leader
-from tfdist_launch.messages import ExitResult, Hello, ProcessExited, ProcessStopped
+from tfdist_launch.messages import ExitResult, Hello, Ping, ProcessExited, ProcessStopped, decode
 from tfdist_launch.report import gang_report
 from tfdist_launch.restart_policy import RestartPolicy
 from tfdist_launch.settings import LauncherSettings, read_settings
+from tfdist_trainer.errors import UsageError
 from tfdist_trainer.fence import writer_of
 
 BOTH = "worker-0:R worker-1:R"
@@ -86,6 +88,21 @@ def test_each_launcher_reads_its_rank_and_the_limits_from_the_environment_of_its
     limits = RestartPolicy.of(leads(places[0]), "1")
     assert limits.settings.backoff_limit == 7
     assert limits.failure_policy is not None
+
+
+def test_fields_of_a_newer_controller_and_of_newer_launchers_are_ignored() -> None:
+    variable = place(1).job.model_dump(mode="json", by_alias=True)
+    newer = variable | {"mood": "good", "launch": variable["launch"] | {"mood": "good"}}
+    assert read_settings({JOB_ENV: json.dumps(newer)}, "key") == place(1)
+    assert decode(b'{"kind": "ping", "mood": "good"}') == Ping()
+
+
+def test_settings_of_another_version_are_an_error_that_names_the_field() -> None:
+    """Given `TFDIST_JOB` of a commit before 0.1.0, when a launcher reads it, then it ends with the missing field."""
+    variable = place(1).job.model_dump(mode="json", by_alias=True)
+    variable["launch"]["seat"] = variable["launch"].pop("rank")
+    with pytest.raises(UsageError, match=r"TFDIST_JOB: launch\.rank: Field required"):
+        read_settings({JOB_ENV: json.dumps(variable)}, "key")
 
 
 def test_launchers_keep_standby_processes_if_the_job_enables_them() -> None:

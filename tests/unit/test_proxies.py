@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from support.factories import manifest
 
+from tfdist.contract import LAUNCH_KEY_ENV
 from tfdist.local.env import EnvSources, container_env, without_proxies
 from tfdist.render.gang import gangs
 from tfdist.render.installation import Installation
@@ -23,7 +24,7 @@ def rendered(installation: Installation | None = None, **spec: Any) -> dict[str,
 
 def environment_in_a_pod(made: dict[str, Any], **config_map: str) -> dict[str, str]:
     """Return the variables that the kubelet makes; `config_map` is the content of the ConfigMap `proxy`."""
-    sources = EnvSources(made, "node", {"proxy": {"data": config_map}}, {})
+    sources = EnvSources(made, "node", {"proxy": {"data": config_map}}, {LAUNCH_KEY_ENV: "key"})
     values, problems = container_env(made["spec"]["containers"][0], sources)
     assert not problems
     return values

@@ -62,7 +62,7 @@ _ENV: Final = "must be a path or a URL without credentials; set them as variable
 ONLY_VALIDATED: Final = tuple(
     ForbiddenText(path, _WITH_USER, _ENV) for path in ("training.export.directory", "tensorBoard.logDirectory")
 )
-"""Rejected by `tfdist.validation` alone: the API server bounds the cost of the rules of a sweep."""
+"""Rejected by `tfdist.validation` alone, so that the definition of sweeps stays small."""
 
 
 def rules(within: str = "") -> tuple[dict[str, Any], ...]:
