@@ -35,7 +35,7 @@ class _Interruption(BaseException):
 class _Work:
     what: str
     clock: int
-    """That of the CPU time of its thread."""
+    """Clock of the CPU time of its thread."""
     started: float
     interrupted: bool = False
 
@@ -69,6 +69,7 @@ class Budget:
             BudgetExceeded: it took more than the limit.
         """
         thread = threading.get_ident()
+        # CPU time, so that a busy machine sets no object aside (ADR 53).
         clock = time.pthread_getcpuclockid(thread)
         work = _Work(what, clock, time.clock_gettime(clock))
         if thread in self._working:  # part of other work, which has the limit
@@ -91,6 +92,7 @@ class Budget:
             for thread, work in self._working.items():
                 if not work.interrupted and work.seconds > self._limit_seconds:
                     work.interrupted = True
+                    # An exception from another thread: `signal.setitimer` reaches the main thread only (ADR 53).
                     _raise_in(thread, _Interruption)
 
     def watch(self) -> NoReturn:
@@ -112,7 +114,7 @@ def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
 
 
 BUDGET: Final = Budget()
-"""That of this process."""
+"""The budget of this process."""
 
 
 async def in_thread(executor: Executor, what: str, function: Callable[[], T]) -> tuple[T, float]:

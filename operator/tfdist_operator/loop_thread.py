@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop that runs from its creation until `close`. `name` is that of the thread."""
+    """An event loop that runs from its creation until `close`. `name` is the name of the thread."""
 
     def __init__(self, name: str) -> None:
         self._loop = uvloop.new_event_loop()
