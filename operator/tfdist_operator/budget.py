@@ -17,10 +17,10 @@ from typing import Final, NoReturn, TypeVar
 T = TypeVar("T")
 
 LIMIT_SECONDS: Final = 5.0
-"""CPU time of its thread after which work is interrupted: dozens of times what the largest object takes."""
+"""CPU time after which work is interrupted: dozens of times what the largest object takes."""
 CHECK_SECONDS: Final = 0.5
 SLOW_SECONDS: Final = 1.0
-"""CPU time of work after which its object is set aside for minutes."""
+"""CPU time after which the object of the work is set aside for minutes."""
 
 
 class BudgetExceeded(Exception):  # noqa: N818  an event of one object, not an error of the program

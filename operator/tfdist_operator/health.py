@@ -34,7 +34,7 @@ STUCK_SECONDS: Final = 30
 CONNECTIONS: Final = 64
 """Maximum number of open connections; a kubelet and a Prometheus use one each, for milliseconds."""
 _METRICS_SECONDS: Final = 1.0
-"""The longest time for which a text of the metrics is served again."""
+"""The longest time for which the same text of the metrics is served."""
 _METRICS_SHARE: Final = 0.1
 """Part of a core that making the text may use: with 5,000 jobs it takes 0.1 s, and is made once a second."""
 
@@ -42,7 +42,7 @@ _LAG_INTERVAL_SECONDS: Final = 0.5
 _LAG_MEMORY: Final = 120
 """Number of measurements kept: one minute of them."""
 _GAUGES_SECONDS: Final = 2.0
-"""Time limit for the main loop to count what is cached."""
+"""Time limit for the main loop to count the cached objects."""
 
 
 class LoopLag:
@@ -190,7 +190,7 @@ class HealthServer:
             return self._metrics_text
 
     async def _count_in_main_loop(self) -> None:
-        """Count what is cached where the caches change; a busy main loop leaves the last counts."""
+        """Count the cached objects in the main loop; if it is busy, the last counts stay."""
         # The caches are not safe for threads, and this runs in the thread of the Lease.
         counted = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._count(), self._main_loop))
         try:

@@ -27,7 +27,7 @@ class LoopThread:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def close(self) -> None:
-        """Cancel what runs, and end the thread."""
+        """Cancel all coroutines, and end the thread."""
         if self._loop.is_closed():
             return
         await self.run(_cancel_others())

@@ -18,7 +18,7 @@ Answer = dict[str, Any] | ApiError
 class FakeInformer:
     """An informer whose first list comes at once, or when `synced` is set."""
 
-    what = "objects"
+    name = "objects"
 
     def __init__(self, *, listed: bool) -> None:
         self.synced = asyncio.Event()

@@ -84,7 +84,7 @@ class Bench:
         self.watch = JobWatch(cast("KopfSession", self), self._compare, self._sleep)
         self.compared = 0
 
-    async def listed(self) -> None:
+    async def wait_until_listed(self) -> None:
         await self.lists.get()
         self.lists.task_done()
 

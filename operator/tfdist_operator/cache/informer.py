@@ -29,7 +29,7 @@ Raw = Mapping[str, Any]
 _PAGE: Final = "500"
 _WATCH_SECONDS: Final = 300
 _SILENCE_SECONDS: Final = 120.0
-"""The API server sends a bookmark about every minute, if any."""
+"""An API server that sends bookmarks sends one about every minute."""
 _PAUSE_SECONDS: Final = 0.1
 """Minimum pause between two watches: a server that ends each at once causes no tight loop."""
 _RESUMED: Final = 3

@@ -66,7 +66,7 @@ class CachedJob(StoredJob):
     older_texts: OlderSpecifications = field(default_factory=dict)
     """As `older`, with the specifications that have not been read."""
     written: tuple[WrittenDirectory, ...] = ()
-    """The directories that it writes; none for an invalid job, too."""
+    """The directories that it writes; none if the job is invalid."""
     written_known: bool = True
     """Whether `written` belongs to this generation: a large specification is read later."""
     sweep: OwningSweep | None = None
@@ -119,7 +119,7 @@ class JobCache(ResourceCache[CachedJob]):
         return [job for _, job in self._objects.values()]
 
     def read(self, job: CachedJob) -> CachedJob:
-        """Return a job with its specification, which is parsed now if it is large; one thread at a time calls it."""
+        """Return a job with its specification, which is parsed now if it is large. Called by one thread at a time."""
         if job.large:
             read = self._reader.read_large(job.large, from_json(job.status_json))
             job = replace(job, large=b"", written_known=True, **_fields(read))
@@ -280,7 +280,7 @@ class JobCache(ResourceCache[CachedJob]):
 
 
 def _fields(read: CachedJob | ParsedSpecification) -> dict[str, Any]:
-    """Return the fields of a job that follow from its specification, which has been read."""
+    """Return the fields of a job that follow from its parsed specification."""
     return {
         "job": read.job,
         "problems": read.problems,
@@ -328,7 +328,7 @@ def _specifications(previous: CachedJob | None) -> OlderSpecifications:
 
 
 def _run_policy(raw: Raw) -> Raw:
-    """Return `runPolicy` of a specification of any content."""
+    """Return `runPolicy` of a specification, whose content may be anything."""
     spec = raw.get("spec")
     policy = spec.get("runPolicy") if isinstance(spec, Mapping) else None
     return policy if isinstance(policy, Mapping) else {}

@@ -95,7 +95,7 @@ class ParseCache(Generic[T]):
         self._bytes = 0
 
     def get(self, text: bytes, read: Callable[[bytes], T]) -> T:
-        """Return what `read` makes of a text, and keep it."""
+        """Return the result of `read` for a text, and keep it."""
         if text in self._items:
             self._items.move_to_end(text)
             return self._items[text]

@@ -73,7 +73,7 @@ class OptionalApi:
         self._on_change = on_change
         self._sleep = sleep
         self._watches: dict[str, _Watch] = {}
-        """By version: the one that is used, and one that is to replace it once its objects are in the cache."""
+        """By version: the watch that is used, and the one that replaces it once its objects are in the cache."""
         self._absences = 0
         """Number of answers in a row that the API is absent."""
         self._reported = ""
@@ -99,7 +99,7 @@ class OptionalApi:
                 await self._sleep(_INTERVAL_SECONDS)
 
     def _watch(self, group: asyncio.TaskGroup, version: str) -> None:
-        """Watch a version; the one that is used stays in use until the objects of this one are in the cache."""
+        """Watch a version, and use it once its objects are in the cache."""
         self._absences = 0
         # The version in use stays in use until the next one is in sync. Both write to one cache, which compares
         # resource versions (ADR 54).

@@ -141,7 +141,7 @@ class OwnedObjectCache(ResourceCache[OwnedObject]):
         return Drift.NONE if matches and self.other_controller(manifest) else Drift.FOREIGN_CHANGE
 
     def other_controller(self, manifest: Manifest) -> str:
-        """Return which other controller has written the object of that name after this one; "" for none."""
+        """Return the other controller that has written the object of that name after this one; "" if there is none."""
         meta = manifest["metadata"]
         cached = self.get((meta["namespace"], meta["name"]))
         if cached is None or cached.uid not in self._written:
@@ -236,5 +236,5 @@ def watch_owned(
 
 
 async def served_version(kind: OwnedKind, client: ApiClient) -> str:
-    """Return the version of a kind that the API server serves: the one that the controller writes, or ""."""
+    """Return the version that the controller writes if the API server serves it, else ""."""
     return kind.api_version if await is_served(client, kind.path, kind.plural) else ""

@@ -19,7 +19,7 @@ _KEPT_SECONDS: Final = 600.0
 
 
 class RemovedPods:
-    """Last summaries of such pods, by job; `clock` is monotonic, in seconds."""
+    """Last summaries of pods that were deleted after they succeeded, by job; `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -78,7 +78,7 @@ class PodCache(ResourceCache[PodSummary]):
         return tuple(pods[name] for name in sorted(pods) if pods[name].job_uid == uid)
 
     def unschedulable_jobs(self) -> Collection[NamespacedName]:
-        """Return the keys of the jobs of which a pod waits for a node."""
+        """Return the keys of the jobs that have a pod without a node."""
         return self._unschedulable.keys()
 
     def on_delete(self, raw: Raw) -> None:

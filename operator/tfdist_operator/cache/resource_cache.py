@@ -54,7 +54,7 @@ class ResourceCache(ABC, Generic[T]):
         self._objects: dict[Name, tuple[NamespacedName, T]] = {}
         """Key of its job, and the object."""
         self._watermarks: dict[str, int] = {}
-        """By namespace, or `ALL_NAMESPACES`: the version up to which the watch has delivered."""
+        """The version up to which the watch has delivered, by namespace or `ALL_NAMESPACES`."""
         self._tombstones: dict[str, tuple[int, float]] = {}
         """Version and time of each deletion by UID, oldest first."""
 

@@ -143,7 +143,7 @@ class CacheComparison:
     cache: ComparableCache
     reconnect: Callable[[], None] = _do_nothing
     periodic: bool = False
-    """Whether each resync compares it, as the caches of jobs, and not only the barrier before leading."""
+    """Whether each resync compares it, and not only the barrier before leading."""
 
 
 class Resync:

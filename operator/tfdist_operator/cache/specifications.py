@@ -139,7 +139,7 @@ class SpecificationReader:
 
 
 def _mapping(content: Raw, name: str) -> Raw:
-    """Return a mapping in a status, which another client may have written; {} if it is none."""
+    """Return a mapping in a status, which another client may have written; {} if the value is not a mapping."""
     value = content.get(name)
     return value if isinstance(value, Mapping) else {}
 

@@ -24,12 +24,12 @@ from tfdist_operator.kube.workqueue import WorkQueue
 
 _PATH: Final = f"apis/{GROUP}/{SWEEP_VERSION}"
 _JOB_SECONDS: Final = 1.0
-"""Time in which the changes of the jobs of a sweep are collected: with 500 trials one changes every few ms."""
+"""Time in which the changes of the jobs of a sweep are collected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedSweep:
-    """One sweep of the cache, as JSON, which takes a tenth of the memory of what it is read as (`SweepCache.read`)."""
+    """One sweep of the cache. Its JSON takes a tenth of the memory of the model that `SweepCache.read` returns."""
 
     api_version: ClassVar = SWEEP_API_VERSION
     kind: ClassVar = SWEEP_KIND

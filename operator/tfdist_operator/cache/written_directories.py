@@ -1,4 +1,4 @@
-"""Which jobs write where, and which of several comes first: the others wait for it (ADR 31)."""
+"""Which jobs write to a directory, and which of them comes first: the others wait for it (ADR 31)."""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -36,7 +36,7 @@ class WrittenDirectories:
         return len(self._jobs)
 
     def move(self, key: NamespacedName, old: AbstractSet[StorageLocation], new: AbstractSet[StorageLocation]) -> None:
-        """Update the job `key`, which has changed, and wrote at `old` and writes at `new`."""
+        """Update the job `key`, which wrote to the locations `old` and now writes to `new`."""
         for location in old - new:
             self._remove(key, (key.namespace, location))
         for location in new:

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class EventPublisher:
-    """Publishes events, and counts the restarts among them."""
+    """Publishes events of jobs, and counts the restarts among them."""
 
     def __init__(self, deps: Dependencies) -> None:
         self._deps = deps
@@ -59,7 +59,7 @@ class EventPublisher:
 
 
 class PodEventReader:
-    """Reads events of pods: at most one request a minute for each job."""
+    """Reads events of pods, with at most one request a minute for each job."""
 
     def __init__(self, deps: Dependencies) -> None:
         self._deps = deps

@@ -117,7 +117,7 @@ class OwnedExecutor:
         await self._events.publish(job, Event(EventReason.REPAIRED, text, identity=f"{kind}.{name}".lower()))
 
     async def _warn_about_other_controller(self, job: CachedJob, state: JobRuntimeState, manifest: Manifest) -> None:
-        """Publish once for each job that another controller reconciles it, too."""
+        """Publish, once for each job, that another controller reconciles it too."""
         other = self._deps.owned[kind_of(manifest)].other_controller(manifest)
         # Once for each job: the finding holds for as long as both controllers run.
         if not other or state.other_controller_reported == other:

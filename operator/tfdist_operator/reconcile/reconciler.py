@@ -42,7 +42,7 @@ _SET_ASIDE: Final = 60.0
 """A job whose plan took over a second of CPU time is planned again after this multiple of that time."""
 _LONGEST_SET_ASIDE_SECONDS: Final = 600.0
 _LOCATION_SECONDS: Final = 1.0
-"""When a job is reconciled again into whose directories another one may write, which has not been read."""
+"""Delay of a job that waits until another one, which may write to its directories, has been read."""
 
 Run = Callable[[str, Callable[[], Any]], Awaitable[tuple[Any, float]]]
 """`Budget.run` in this thread or in another one."""
@@ -237,7 +237,7 @@ class Reconciler:
         return KueueView(kueue.workloads.job_workload(job.key, job.uid), kueue.flavors.placements(), position, error)
 
     def _contention(self, job: CachedJob) -> Contention:
-        """Return which other jobs wait for nodes, if this one does."""
+        """Count the other jobs that wait for nodes, if this one does."""
         keys = self._deps.pods.unschedulable_jobs()
         if job.key not in keys:
             return Contention()

@@ -1,4 +1,4 @@
-"""Executes the part of plans about the Workload by which Kueue admits a job."""
+"""Executes the part of a plan that changes the Workload by which Kueue admits the job."""
 
 import logging
 

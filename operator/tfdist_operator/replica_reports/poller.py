@@ -134,7 +134,7 @@ class ReportPoller:
             task.add_done_callback(lambda _: self._in_flight.pop(name, None))
 
     def _running_replicas(self, pod_name: Callable[[JobRuntimeState], str]) -> list[_Replica]:
-        """Return each job of which the pod of this name runs, with the pod's address."""
+        """Return each job whose pod of this name runs, with the address of the pod."""
         replicas = []
         for job in self._jobs.all():
             pod = self._pods.find(job.key, job.uid, pod_name(self._states.get(job.key, job.uid)))

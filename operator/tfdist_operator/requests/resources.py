@@ -23,7 +23,7 @@ from tfdist_operator.kube.keys import NamespacedName
 
 _REPORTER = "tfdist.dev/controller"
 _CREATIONS = 3
-"""Maximum number of attempts to create a pod if one of its name exists and is deleted before it is read."""
+"""Maximum number of attempts to create a pod whose name is taken, and free again when it is read."""
 
 
 NOTE_BYTES = 1024

@@ -1,4 +1,4 @@
-"""The requests for the Workloads by which Kueue admits jobs, and for the priority that a Workload has."""
+"""The requests for the Workloads by which Kueue admits jobs, and for their priorities."""
 
 from collections.abc import Callable
 from typing import Final
@@ -115,5 +115,5 @@ class WorkloadRequests:
 
 
 def _guard(cached: WorkloadSummary) -> Json:
-    """Return metadata by which the API server rejects the change of another version of an object."""
+    """Return metadata with which the API server rejects a change if the object has another version."""
     return {"uid": cached.uid, "resourceVersion": str(cached.resource_version)}

@@ -55,10 +55,10 @@ class SweepDependencies:
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 2.0
-"""When a job whose name exists, and which is not in the cache yet, is created again."""
+"""Delay before a job is created again whose name exists and is not in the cache yet."""
 _TERMINATING_SECONDS: Final = 60.0
 _SET_ASIDE_SECONDS: Final = 300.0
-"""When a sweep is planned again whose plan took over a second of CPU time."""
+"""Delay before a sweep is planned again whose plan took over a second of CPU time."""
 
 
 @dataclass(slots=True)

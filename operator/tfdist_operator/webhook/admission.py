@@ -40,7 +40,7 @@ class Review:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Replace control characters, which a manifest may have: kubectl prints these texts."""
+        """Replace control characters, which a manifest may contain: kubectl prints these texts."""
         object.__setattr__(self, "problems", tuple(map(printable, self.problems)))
         object.__setattr__(self, "warnings", tuple(map(printable, self.warnings)))
 

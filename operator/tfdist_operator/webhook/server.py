@@ -26,7 +26,7 @@ from tfdist_operator.kube.json_bodies import flatten
 log = logging.getLogger(__name__)
 
 _LARGEST: Final = 6 << 20
-"""Maximum size of a review, which has two versions of the object, the new and the old one, of at most 3 MiB each."""
+"""Maximum size of a review: it contains the new and the old version of the object, of at most 3 MiB each."""
 _CONNECTIONS: Final = 16
 
 ReviewFunction = Callable[..., Awaitable[Any]]
