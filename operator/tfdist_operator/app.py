@@ -28,26 +28,24 @@ import uvloop
 from tfdist.api.resource import PLURAL
 from tfdist_operator import config, handlers
 from tfdist_operator.budget import BUDGET, in_thread
-from tfdist_operator.cache.manifests import restored
+from tfdist_operator.cache.manifests import restore_manifest
 from tfdist_operator.caches import Caches
 from tfdist_operator.health import STUCK_SECONDS, HealthServer, LoopLag
 from tfdist_operator.kopf_adapter.kopf_session import KopfSession
-from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.client import ApiClient, Connectivity
 from tfdist_operator.kube.connection import authorization, cluster_id, find_connection, ssl_context
-from tfdist_operator.kube.connectivity import Connectivity
 from tfdist_operator.kube.keys import ALL_NAMESPACES
-from tfdist_operator.kube.loop_thread import LoopThread
-from tfdist_operator.kube.preflight import CrdMissing, await_crd, streams_lists
-from tfdist_operator.kube.stale_crd import CrdCheck
+from tfdist_operator.kube.preflight import CrdCheck, CrdMissing, await_crd, streams_lists
 from tfdist_operator.leader import start_leader_tasks
 from tfdist_operator.leader_election.election import LeaderElector, LeadershipLost
 from tfdist_operator.leader_election.lease_lock import LeaseLock
 from tfdist_operator.logs import configure
+from tfdist_operator.loop_thread import LoopThread
 from tfdist_operator.metrics import LEADER, initialize_series
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
 from tfdist_operator.supervisor import TaskSupervisor
 from tfdist_operator.webhook.admission import Review, review
-from tfdist_operator.webhook.certificate_secret import WebhookCertificate, certificate
+from tfdist_operator.webhook.certificate_secret import WebhookCertificate, webhook_certificate
 from tfdist_operator.webhook.server import WebhookServer
 
 log = logging.getLogger(__name__)
@@ -73,7 +71,7 @@ class Controller:
         self._server, self._settings = info.server, settings
         self._instance = os.environ.get("HOSTNAME") or socket.gethostname()
         connectivity = Connectivity()
-        connect = partial(Client, info.server, tls, authorized, connectivity=connectivity)
+        connect = partial(ApiClient, info.server, tls, authorized, connectivity=connectivity)
         self._lease_thread = LoopThread("lease and probes")
         # A separate client: neither a full pool nor a Retry-After of the server may delay a renewal.
         self._lease_client = connect(connections=2, timeout_seconds=_LEASE_TIMEOUT_SECONDS)
@@ -89,12 +87,15 @@ class Controller:
         role, leading_error = self._role, lambda: self._crd.problem
         self._probes = HealthServer(caches.watches, connectivity, *stores, self._lag, role, leading_error)
         self._diagnosis: Diagnosis | None = None
-        self._supervisor = TaskSupervisor(self._task_ended)
+        self._supervisor = TaskSupervisor(self._on_task_end)
         self.kopf_settings = handlers.settings()
-        self._webhook_client = connect(connections=2)  # without the fence of the leader: every replica serves
+        # Without the fence of the leader, since every replica serves the webhook and renews its certificate (ADR 20).
+        self._webhook_client = connect(connections=2)
         self._certificate: WebhookCertificate | None = None
         if settings.webhook:
-            self._certificate = certificate(self._webhook_client, settings.webhook, settings.installation.namespace)
+            self._certificate = webhook_certificate(
+                self._webhook_client, settings.webhook, settings.installation.namespace
+            )
             context, ready = self._certificate.context, self._certificate.ready
             server = WebhookServer(settings.webhook_port, context, ready, settings.max_spec_bytes)
             self.kopf_settings.admission.server = server
@@ -104,12 +105,12 @@ class Controller:
 
     def session(self) -> kopf.AiohttpSession:
         """Return a new session with the API server, for kopf."""
-        return kopf.AiohttpSession(server=self._server, aiohttp_session=self._kopf_session.new())
+        return kopf.AiohttpSession(server=self._server, aiohttp_session=self._kopf_session.new_session())
 
     def on_job_event(self, kind: str | None, raw: Any) -> None:
         """Update the job cache from an event."""
         jobs = self._caches.jobs
-        (jobs.on_delete if kind == "DELETED" else jobs.on_update)(restored(raw))
+        (jobs.on_delete if kind == "DELETED" else jobs.on_update)(restore_manifest(raw))
 
     async def review(self, manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> Review:
         """Return the admission response for an object that is created, or changed from `old`, made in a thread.
@@ -138,11 +139,12 @@ class Controller:
             _end_at_once("the controller cannot start", f"TFDIST_PORT={self._settings.port}: {error}")
         self._supervisor.start("event loop lag", self._lag.run())
         self._supervisor.start("watchdog of the event loop", self._lease_thread.run(self._end_when_stuck()))
+        # Before the watches: kopf waits without a message for a resource that does not exist (ADR 10).
         await self._await_api()
         if self._certificate is not None:
             self._supervisor.start("certificate of the webhook", self._certificate.run())
         for informer in self._caches.informers:
-            self._supervisor.start(f"watch {informer.what}", informer.run())
+            self._supervisor.start(f"watch {informer.name}", informer.run())
         self._supervisor.start(f"watch {PLURAL}", self._caches.job_watch.run())
         for optional in self._caches.optional:
             self._supervisor.start(optional.name, optional.run())
@@ -161,6 +163,7 @@ class Controller:
 
     async def stop(self) -> None:
         """Stop reconciling, then release the Lease, then close the connections."""
+        # This order: the next leader may write once the Lease is released, so that nothing of this one may run then.
         await self._supervisor.stop(_STOP_SECONDS)
         await self._lease_thread.run(self._elector.release())
         await self._lease_thread.run(self._probes.stop())
@@ -177,12 +180,14 @@ class Controller:
         for watch in self._caches.watches:
             await watch.synced.wait()
         for optional in self._caches.optional:
-            await optional.checked.wait()
+            await optional.answered.wait()
         log.info("in sync", extra={"jobs": len(self._caches.jobs), "pods": len(self._caches.pods)})
+        # Before the election: a replica that cannot store its status must not hold the Lease (ADR 19).
         await self._crd.wait()
         if not self._settings.leader_election:
             await self._caches.resync.run(self._begin)
         await self._lease_thread.run(self._elector.acquire())
+        # A task of its own: the Lease must be renewed while the caches are compared.
         self._supervisor.start("resync", self._caches.resync.run(self._begin))
         await self._lease_thread.run(self._renew())
 
@@ -195,7 +200,8 @@ class Controller:
 
     async def _end_when_stuck(self) -> NoReturn:
         """End the process when the main loop is stuck, so that a standby leads; run in the thread of the Lease."""
-        await self._lag.stuck()
+        # The process would hold the Lease without working: its renewals do not need the main loop (ADR 53).
+        await self._lag.wait_until_stuck()
         await self._elector.release()
         text = f"the main event loop has not run for {STUCK_SECONDS} s; the Lease is released, and the process exits"
         _end_at_once(text, f"it was {BUDGET.current or 'not working for an object'}")
@@ -219,15 +225,17 @@ class Controller:
             return f"takes over; {pending} are compared with the API server"
         return f"standby; the leader is {self._elector.leader or 'not known yet'}"
 
-    def _task_ended(self) -> None:
+    def _on_task_end(self) -> None:
         """Stop in order, and exit with an error; a stop that exceeds its time limit is aborted."""
         self.failed = True
         self.stop_flag.set()
+        # A task that ignores its cancellation must not keep a process alive that has failed.
         asyncio.get_running_loop().call_later(handlers.STOP_SECONDS, os._exit, 1)
 
 
 def _end_at_once(message: str, reason: str) -> NoReturn:
-    threading.Timer(_LOG_SECONDS, os._exit, [1]).start()  # a main loop that is stuck may hold a lock of the log
+    # A main loop that is stuck may hold a lock of the log.
+    threading.Timer(_LOG_SECONDS, os._exit, [1]).start()
     log.error(message, extra={"why": reason})
     logging.shutdown()
     os._exit(1)
@@ -251,7 +259,8 @@ async def run(settings: config.Config) -> NoReturn:
         log.exception("kopf has ended")
         controller.failed = True
     logging.shutdown()
-    os._exit(1 if controller.failed else 0)  # everything is closed: finalizing the interpreter only delays the exit
+    # Everything is closed: finalizing the interpreter only delays the exit.
+    os._exit(1 if controller.failed else 0)
 
 
 def main() -> None:

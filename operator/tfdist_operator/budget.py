@@ -17,10 +17,10 @@ from typing import Final, NoReturn, TypeVar
 T = TypeVar("T")
 
 LIMIT_SECONDS: Final = 5.0
-"""CPU time of its thread after which work is interrupted: dozens of times what the largest object takes."""
+"""CPU time after which work is interrupted: dozens of times what the largest object takes."""
 CHECK_SECONDS: Final = 0.5
 SLOW_SECONDS: Final = 1.0
-"""CPU time of work after which its object is set aside for minutes."""
+"""CPU time after which the object of the work is set aside for minutes."""
 
 
 class BudgetExceeded(Exception):  # noqa: N818  an event of one object, not an error of the program
@@ -35,7 +35,7 @@ class _Interruption(BaseException):
 class _Work:
     what: str
     clock: int
-    """That of the CPU time of its thread."""
+    """Clock of the CPU time of its thread."""
     started: float
     interrupted: bool = False
 
@@ -69,6 +69,7 @@ class Budget:
             BudgetExceeded: it took more than the limit.
         """
         thread = threading.get_ident()
+        # CPU time, so that a busy machine sets no object aside (ADR 53).
         clock = time.pthread_getcpuclockid(thread)
         work = _Work(what, clock, time.clock_gettime(clock))
         if thread in self._working:  # part of other work, which has the limit
@@ -91,6 +92,7 @@ class Budget:
             for thread, work in self._working.items():
                 if not work.interrupted and work.seconds > self._limit_seconds:
                     work.interrupted = True
+                    # An exception from another thread: `signal.setitimer` reaches the main thread only (ADR 53).
                     _raise_in(thread, _Interruption)
 
     def watch(self) -> NoReturn:
@@ -112,7 +114,7 @@ def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
 
 
 BUDGET: Final = Budget()
-"""That of this process."""
+"""The budget of this process."""
 
 
 async def in_thread(executor: Executor, what: str, function: Callable[[], T]) -> tuple[T, float]:

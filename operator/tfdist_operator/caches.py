@@ -9,20 +9,18 @@ from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist.render import names
 from tfdist.render.owned_kinds import OWNED_KINDS
-from tfdist_operator.cache.informer import Informer, Watched
+from tfdist_operator.cache.informer import Informer, WatchedResource
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.kueue import Kueue
 from tfdist_operator.cache.optional_api import OptionalApi
-from tfdist_operator.cache.owned_cache import OwnedObjectCache
-from tfdist_operator.cache.owned_watch import served_version, watch_owned
+from tfdist_operator.cache.owned_cache import OwnedObjectCache, served_version, watch_owned
 from tfdist_operator.cache.pod_cache import PodCache
-from tfdist_operator.cache.resync import Compared, Resync
-from tfdist_operator.cache.sweep_cache import SweepCache
-from tfdist_operator.cache.sweeps import Sweeps
+from tfdist_operator.cache.resync import CacheComparison, Resync
+from tfdist_operator.cache.sweep_cache import SweepCache, SweepWatch
 from tfdist_operator.config import Config
 from tfdist_operator.kopf_adapter.job_watch import JobWatch
 from tfdist_operator.kopf_adapter.kopf_session import KopfSession
-from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.client import ApiClient
 from tfdist_operator.kube.keys import ALL_NAMESPACES, NamespacedName
 from tfdist_operator.kube.workqueue import WorkQueue
 
@@ -38,20 +36,20 @@ class Caches:
         settings: of the installation.
     """
 
-    def __init__(self, client: Client, kopf_session: KopfSession, settings: Config) -> None:
+    def __init__(self, client: ApiClient, kopf_session: KopfSession, settings: Config) -> None:
         self.namespaces = settings.namespaces or (ALL_NAMESPACES,)
         self.queue: WorkQueue[NamespacedName] = WorkQueue()
         self.leads = False
         pod_defaults, programs = settings.installation.pod_defaults, settings.check_programs
         limit = settings.max_spec_bytes
         make_sweeps = partial(SweepCache, pod_defaults, check_programs=programs, max_spec_bytes=limit)
-        self.sweeps = Sweeps(client, self.namespaces, make_sweeps, lambda: self.leads)
+        self.sweeps = SweepWatch(client, self.namespaces, make_sweeps, lambda: self.leads)
         self.jobs = JobCache(
             pod_defaults,
             check_programs=programs,
             max_spec_bytes=limit,
             on_change=self._enqueue,
-            on_trial_change=self.sweeps.job_changed,
+            on_trial_change=self.sweeps.on_job_change,
         )
         self.pods = PodCache(self._enqueue)
         self.owned = {kind: OwnedObjectCache(kind, self._enqueue) for kind in OWNED_KINDS}
@@ -66,11 +64,11 @@ class Caches:
         self.resync = Resync(
             client,
             [
-                Compared(kind, self.jobs, partial(kopf_session.reconnect, kind.namespace))
+                CacheComparison(kind, self.jobs, partial(kopf_session.reconnect, kind.namespace))
                 for kind in self._kinds(_JOBS, PLURAL)
             ],
             [
-                *(Compared(kind, self.pods, informer.reconnect) for kind, informer in pods),
+                *(CacheComparison(kind, self.pods, informer.reconnect) for kind, informer in pods),
                 *(compared for _, compared in owned_watches),
             ],
             self._enqueue_all,
@@ -88,16 +86,16 @@ class Caches:
         start_workers()
         self._enqueue_now()
 
-    def _kinds(self, group_version: str, plural: str, selector: str = "") -> list[Watched]:
+    def _kinds(self, group_version: str, plural: str, selector: str = "") -> list[WatchedResource]:
         """Return a watched resource in each namespace of the controller, or in all."""
-        return [Watched.of(group_version, plural, namespace, selector) for namespace in self.namespaces]
+        return [WatchedResource.for_kind(group_version, plural, namespace, selector) for namespace in self.namespaces]
 
     def systems(self) -> Mapping[GangSystem, Availability]:
         """Return whether the API server serves the kinds of each gang scheduler."""
         apis = self._pod_groups | {GangSystem.KUEUE: self.kueue.api}
         return {system: api.availability for system, api in apis.items()}
 
-    def _optional(self, client: Client, cache: OwnedObjectCache) -> OptionalApi:
+    def _optional(self, client: ApiClient, cache: OwnedObjectCache) -> OptionalApi:
         def informers(_version: str) -> list[Informer]:
             return [informer for informer, _ in watch_owned(client, self.namespaces, [cache])]
 
@@ -121,5 +119,6 @@ class Caches:
         for cache in self.owned.values():
             cache.verify()
         for job in self.jobs.all():
+            # Spread over minutes: all jobs at once would delay those that have changed.
             self.queue.add_after(job.key, random.uniform(0, seconds))  # noqa: S311  no secret
         self.sweeps.enqueue_all()

@@ -81,32 +81,32 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
         SystemExit: variables are missing or malformed; the message lists all of them with the expected values.
     """
     problems: list[str] = []
-    given = _Variables(environment, problems)
+    variables = _Variables(environment, problems)
     image = environment.get("TFDIST_TRAINER_IMAGE", "")
     if not image:
         problems.append("TFDIST_TRAINER_IMAGE is not set: name the image for jobs that name none")
     config = Config(
         installation=Installation(
             image,
-            cluster_domain=given.domain("TFDIST_CLUSTER_DOMAIN"),
+            cluster_domain=variables.domain("TFDIST_CLUSTER_DOMAIN"),
             namespace=own_namespace(),
             pod_defaults=_pod_defaults(environment.get("TFDIST_POD_DEFAULTS") or "{}", problems),
             controller_labels=_controller_labels(environment, problems),
         ),
         namespaces=_names(environment.get("TFDIST_NAMESPACE", "")),
-        check_programs=given.switch("TFDIST_CHECK_PROGRAMS", default=Config.check_programs),
-        max_spec_bytes=given.whole("TFDIST_MAX_SPEC_BYTES", Config.max_spec_bytes, _LARGEST_SPEC_BYTES),
-        port=given.whole("TFDIST_PORT", Config.port, 65535),
-        workers=given.whole("TFDIST_WORKERS", Config.workers, _MOST_WORKERS),
-        progress_poll_seconds=given.number("TFDIST_PROGRESS_POLL_SECONDS", Config.progress_poll_seconds),
-        progress_write_seconds=given.number("TFDIST_PROGRESS_WRITE_SECONDS", Config.progress_write_seconds),
-        resync_seconds=given.number("TFDIST_RESYNC_SECONDS", Config.resync_seconds),
-        leader_election=given.switch("TFDIST_LEADER_ELECTION", default=Config.leader_election),
+        check_programs=variables.boolean("TFDIST_CHECK_PROGRAMS", default=Config.check_programs),
+        max_spec_bytes=variables.whole_number("TFDIST_MAX_SPEC_BYTES", Config.max_spec_bytes, _LARGEST_SPEC_BYTES),
+        port=variables.whole_number("TFDIST_PORT", Config.port, 65535),
+        workers=variables.whole_number("TFDIST_WORKERS", Config.workers, _MOST_WORKERS),
+        progress_poll_seconds=variables.number("TFDIST_PROGRESS_POLL_SECONDS", Config.progress_poll_seconds),
+        progress_write_seconds=variables.number("TFDIST_PROGRESS_WRITE_SECONDS", Config.progress_write_seconds),
+        resync_seconds=variables.number("TFDIST_RESYNC_SECONDS", Config.resync_seconds),
+        leader_election=variables.boolean("TFDIST_LEADER_ELECTION", default=Config.leader_election),
         lease_name=environment.get("TFDIST_LEASE_NAME", Config.lease_name),
         lease_namespace=environment.get("TFDIST_LEASE_NAMESPACE") or own_namespace(),
         webhook=environment.get("TFDIST_WEBHOOK", ""),
-        webhook_port=given.whole("TFDIST_WEBHOOK_PORT", Config.webhook_port, 65535),
-        log_level=given.log_level("TFDIST_LOG_LEVEL"),
+        webhook_port=variables.whole_number("TFDIST_WEBHOOK_PORT", Config.webhook_port, 65535),
+        log_level=variables.log_level("TFDIST_LOG_LEVEL"),
     )
     if problems:
         raise SystemExit("the controller cannot start:\n  " + "\n  ".join(problems))
@@ -131,7 +131,7 @@ class _Variables:
             self.problems.append(f"{name}={text!r}: must be a positive number, such as {default}")
         return value
 
-    def whole(self, name: str, default: int, most: int) -> int:
+    def whole_number(self, name: str, default: int, most: int) -> int:
         """Return a whole number from 1 to `most`."""
         text = self.environment.get(name, str(default))
         value = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(most)) else 0
@@ -139,7 +139,7 @@ class _Variables:
             self.problems.append(f"{name}={text!r}: must be a whole number from 1 to {most}, such as {default}")
         return value
 
-    def switch(self, name: str, *, default: bool) -> bool:
+    def boolean(self, name: str, *, default: bool) -> bool:
         """Return a boolean."""
         text = self.environment.get(name, str(default)).lower()
         if text not in _SWITCH:
@@ -169,16 +169,16 @@ def _names(text: str) -> tuple[str, ...]:
 def _pod_defaults(text: str, problems: list[str]) -> Mapping[str, Any]:
     """Return the defaults for the pods of all jobs, and append their errors to `problems`."""
     try:
-        given: Any = orjson.loads(text)
+        content: Any = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         problems.append(f"TFDIST_POD_DEFAULTS: must be JSON, such as {_EXAMPLE_DEFAULTS}: {error}")
         return {}
-    found = podspec.problems(given, "PodTemplateSpec", "", podspec.OVERLAY)
-    errors = [f"TFDIST_POD_DEFAULTS: {path}: {message}" for path, message in found]
+    problems_of_fields = podspec.problems(content, "PodTemplateSpec", "", podspec.OVERLAY)
+    errors = [f"TFDIST_POD_DEFAULTS: {path}: {message}" for path, message in problems_of_fields]
     if not errors:
-        errors = [f"TFDIST_POD_DEFAULTS: the container {name!r} lacks an image" for name in without_image(given)]
+        errors = [f"TFDIST_POD_DEFAULTS: the container {name!r} lacks an image" for name in without_image(content)]
     problems.extend(errors)
-    return {} if errors else dict(given)
+    return {} if errors else dict(content)
 
 
 def _controller_labels(environment: Mapping[str, str], problems: list[str]) -> Mapping[str, str]:
@@ -192,11 +192,12 @@ def _controller_labels(environment: Mapping[str, str], problems: list[str]) -> M
     if not text:
         return default
     try:
-        given: Any = orjson.loads(text)
+        content: Any = orjson.loads(text)
     except orjson.JSONDecodeError:
-        given = None
-    if isinstance(given, dict) and given and not list(label_problems({"labels": given}, "")):
-        return dict(given)
+        content = None
+    # An empty selector would admit every pod of the namespace, wrong labels only hide the progress of jobs (ADR 25).
+    if isinstance(content, dict) and content and not list(label_problems({"labels": content}, "")):
+        return dict(content)
     problems.append(f"TFDIST_CONTROLLER_LABELS={text!r}: must be labels as JSON, such as {json.dumps(default)}")
     return default
 

@@ -51,13 +51,14 @@ class Operator(Protocol):
 
 
 def registry(operator: Operator, *, webhook: bool = False) -> kopf.OperatorRegistry:
-    """Return kopf's handlers, each of which calls `operator`; those of admission only with `webhook`."""
+    """Return kopf's handlers, each of which calls `operator`; only with `webhook` do they include admission."""
     result = kopf.OperatorRegistry()
     last_login = -_LOGIN_SECONDS
 
     @kopf.on.login(registry=result)
     async def login(**_: Any) -> kopf.AiohttpSession:
         nonlocal last_login
+        # kopf logs in again at each 401: a server that answers so for a while must cause no tight loop.
         await asyncio.sleep(max(0.0, last_login + _LOGIN_SECONDS - time.monotonic()))
         last_login = time.monotonic()
         return operator.session()
@@ -71,8 +72,9 @@ def registry(operator: Operator, *, webhook: bool = False) -> kopf.OperatorRegis
         await operator.stop()
 
     @kopf.on.event(GROUP, VERSION, PLURAL, registry=result)
-    async def job_event(event: Any, **_: Any) -> None:
+    async def on_job_event(event: Any, **_: Any) -> None:
         try:
+            # An event only updates the cache and queues the key of the job: handlers keep no state (ADR 1).
             operator.on_job_event(event["type"], event["object"])
         except Exception:
             log.exception(
@@ -83,7 +85,7 @@ def registry(operator: Operator, *, webhook: bool = False) -> kopf.OperatorRegis
 
         @kopf.on.validate(GROUP, VERSION, PLURAL, id=WEBHOOK, operations=_OPERATIONS, registry=result)
         @kopf.on.validate(GROUP, SWEEP_VERSION, SWEEP_PLURAL, id=SWEEP_WEBHOOK, operations=_OPERATIONS, registry=result)
-        async def applied(body: kopf.Body, warnings: list[str], old: kopf.Body | None = None, **_: Any) -> None:
+        async def validate(body: kopf.Body, warnings: list[str], old: kopf.Body | None = None, **_: Any) -> None:
             answer = await operator.review(dict(body), dict(old) if old is not None else None)
             warnings.extend(answer.warnings)
             if answer.problems:
@@ -95,6 +97,7 @@ def registry(operator: Operator, *, webhook: bool = False) -> kopf.OperatorRegis
 def settings() -> kopf.OperatorSettings:
     """Return kopf's settings: it watches, stores nothing in the jobs, and publishes no events."""
     result = kopf.OperatorSettings()
+    # The planner decides which events a job has, not kopf (ADR 1).
     result.posting.enabled = False
     result.scanning.disabled = True  # no watch of all CRDs and namespaces; `kube.preflight` checks the CRD
     result.peering.standalone = True
@@ -104,7 +107,9 @@ def settings() -> kopf.OperatorSettings:
     result.queueing.idle_timeout = 1.0
     result.queueing.exit_timeout = 0.5
     result.networking.request_timeout = 30.0
+    # kopf ends the operator when the delays of a request end: these have no end (ADR 10).
     result.networking.error_backoffs = RECONNECT
+    # The default storage copies every object at every event (ADR 1).
     result.persistence.diffbase_storage = _NoDiffBase()
     result.persistence.progress_storage = _NoProgress()
     # kopf removes its finalizer if no handler needs it. No object can have this one, so no job is ever patched.

@@ -4,7 +4,7 @@ Healthy means that every watch receives data or is resumed: the liveness probe r
 has stopped without an error. An API server that answers no request causes no restart. Ready means that the caches are
 synced: a standby is ready, as the leader is.
 
-A main event loop that is stuck is found in this thread, too (`LoopLag.stuck`), and ends the process.
+A main event loop that is stuck is found in this thread, too (`LoopLag.wait_until_stuck`), and ends the process.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from tfdist_operator import metrics
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.http_server import HttpServer
-from tfdist_operator.kube.connectivity import Connectivity
+from tfdist_operator.kube.client import Connectivity
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.workqueue import WorkQueue
 
@@ -34,15 +34,15 @@ STUCK_SECONDS: Final = 30
 CONNECTIONS: Final = 64
 """Maximum number of open connections; a kubelet and a Prometheus use one each, for milliseconds."""
 _METRICS_SECONDS: Final = 1.0
-"""The longest time for which a text of the metrics is served again."""
+"""The longest time for which the same text of the metrics is served."""
 _METRICS_SHARE: Final = 0.1
 """Part of a core that making the text may use: with 5,000 jobs it takes 0.1 s, and is made once a second."""
 
 _LAG_INTERVAL_SECONDS: Final = 0.5
 _LAG_MEMORY: Final = 120
-"""Number of measurements kept: those of one minute."""
+"""Number of measurements kept: one minute of them."""
 _GAUGES_SECONDS: Final = 2.0
-"""Time limit for the main loop to count what is cached."""
+"""Time limit for the main loop to count the cached objects."""
 
 
 class LoopLag:
@@ -54,7 +54,7 @@ class LoopLag:
 
     @property
     def worst_seconds(self) -> float:
-        """The longest lag within the last minute, that of now included."""
+        """The longest lag within the last minute, including the current one."""
         current = time.monotonic() - self._beat_at - _LAG_INTERVAL_SECONDS if self._beats else 0.0
         return max(current, *tuple(self._lags))
 
@@ -63,22 +63,20 @@ class LoopLag:
         while True:
             due = time.monotonic() + _LAG_INTERVAL_SECONDS
             await asyncio.sleep(_LAG_INTERVAL_SECONDS)
-            self.note(time.monotonic() - due)
+            self.record(time.monotonic() - due)
 
-    def note(self, seconds: float) -> None:
+    def record(self, seconds: float) -> None:
         """Record one measurement."""
         self._lags.append(max(0.0, seconds))
         self._beats, self._beat_at = self._beats + 1, time.monotonic()
 
-    async def stuck(self, seconds: int = STUCK_SECONDS) -> None:
-        """Return when the main loop is stuck; run in another event loop.
-
-        What counts is how often this loop has run without a measurement of the main loop, not the time: a process that
-        is suspended, or a machine without CPU time, stops both.
-        """
+    async def wait_until_stuck(self, seconds: int = STUCK_SECONDS) -> None:
+        """Return when the main loop is stuck; run in another event loop."""
         beats, silent_seconds = self._beats, 0
         while silent_seconds < seconds:
             await asyncio.sleep(1.0)
+            # Turns of this loop are counted and not time: a suspended process, or a machine without CPU time, stops
+            # both (ADR 53).
             silent_seconds = silent_seconds + 1 if self._beats == beats else 0
             beats = self._beats
 
@@ -90,7 +88,7 @@ class Watch(Protocol):
     """Set once the cache holds all objects of one list."""
 
     @property
-    def what(self) -> str:
+    def name(self) -> str:
         """The resource and its namespace, for messages."""
 
     @property
@@ -156,7 +154,9 @@ class HealthServer:
 
     def problems(self) -> list[str]:
         """Return the errors of this process that a restart may remove."""
-        silences = {watch.what: self._connectivity.reachable_seconds(watch.last_contact) for watch in self._watches}
+        # Silence counts only while other requests are answered: an outage of the API server restarts no replica
+        # (ADR 10).
+        silences = {watch.name: self._connectivity.reachable_seconds(watch.last_contact) for watch in self._watches}
         return [
             f"the watch of {watch_name} has received nothing for {seconds:.0f} s, while the API server answers"
             for watch_name, seconds in silences.items()
@@ -165,7 +165,7 @@ class HealthServer:
 
     def unready_reasons(self) -> list[str]:
         """Return the reasons why the caches are not synced or this replica cannot lead."""
-        listing = [f"{watch.what} are being listed" for watch in self._watches if not watch.synced.is_set()]
+        listing = [f"{watch.name} are being listed" for watch in self._watches if not watch.synced.is_set()]
         return [*listing, *filter(None, [self._leading_error()])]
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
@@ -180,6 +180,7 @@ class HealthServer:
 
     async def _metrics(self) -> bytes:
         """Return the metrics as text: the last one, if it was made a moment ago."""
+        # A flood of requests costs one text a second (ADR 53).
         async with self._making_metrics:
             if time.monotonic() >= self._metrics_until:
                 metrics.LOOP_LAG_SECONDS.set(self._lag.worst_seconds)
@@ -189,7 +190,8 @@ class HealthServer:
             return self._metrics_text
 
     async def _count_in_main_loop(self) -> None:
-        """Count what is cached where the caches change; a busy main loop leaves the last counts."""
+        """Count the cached objects in the main loop; if it is busy, the last counts stay."""
+        # The caches are not safe for threads, and this runs in the thread of the Lease.
         counted = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._count(), self._main_loop))
         try:
             async with asyncio.timeout(_GAUGES_SECONDS):

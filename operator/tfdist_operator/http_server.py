@@ -69,7 +69,7 @@ class HttpServer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Connection:
+class _OpenConnection:
     transport: asyncio.Transport
     timer: asyncio.TimerHandle
     address: str
@@ -83,18 +83,22 @@ class _BoundedServer(web.Server):
         self._limit = limit
         self._seconds = seconds
         self._max_bytes = max_bytes
-        self._open: dict[RequestHandler, _Connection] = {}
-        """Those that have not been aborted, oldest first."""
+        self._open: dict[RequestHandler, _OpenConnection] = {}
+        """Connections that have not been aborted, oldest first."""
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Record a connection, and abort another one if there are too many."""
         super().connection_made(handler, transport)
         timer = asyncio.get_running_loop().call_later(self._seconds, self._abort, handler)
         address = (transport.get_extra_info("peername") or ("",))[0]
-        self._open[handler] = _Connection(transport, timer, address)
+        self._open[handler] = _OpenConnection(transport, timer, address)
+        # An old connection is closed and the new one is not rejected: a probe of the kubelet is answered whoever holds
+        # connections (ADR 53).
         if len(self._open) > self._limit:
-            counts = Counter(each.address for each in self._open.values())
-            self._abort(max(self._open, key=lambda each: counts[self._open[each].address]))  # of equal ones the oldest
+            counts = Counter(connection.address for connection in self._open.values())
+            self._abort(
+                max(self._open, key=lambda handler: counts[self._open[handler].address])
+            )  # of equal ones the oldest
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         """Forget a connection."""

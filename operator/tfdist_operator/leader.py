@@ -6,13 +6,11 @@ from tfdist_operator import config
 from tfdist_operator.cache.owned_cache import controller_label
 from tfdist_operator.cache.runtime_state import RuntimeStateStore
 from tfdist_operator.caches import Caches
-from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.clock import utc_now
+from tfdist_operator.kube.client import ApiClient
 from tfdist_operator.reconcile import Dependencies, Reconciler
-from tfdist_operator.replica_reports.client import ReportClient
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
-from tfdist_operator.replica_reports.poll_rate import PollRate
-from tfdist_operator.replica_reports.poller import ReportPoller
+from tfdist_operator.replica_reports.poller import PollRate, ReportPoller
+from tfdist_operator.replica_reports.report_client import ReportClient
 from tfdist_operator.requests.owned_requests import OwnedRequests
 from tfdist_operator.requests.resources import ResourceClient
 from tfdist_operator.requests.workload_requests import WorkloadRequests
@@ -25,7 +23,7 @@ _SWEEP_WORKERS: Final = 4
 
 
 def start_leader_tasks(
-    supervisor: TaskSupervisor, caches: Caches, client: Client, settings: config.Config, instance: str
+    supervisor: TaskSupervisor, caches: Caches, client: ApiClient, settings: config.Config, instance: str
 ) -> Diagnosis:
     """Start the leader's tasks; return the diagnosis, which must be closed after them.
 
@@ -55,7 +53,7 @@ def start_leader_tasks(
     )
     rate = PollRate(settings.progress_poll_seconds, settings.progress_write_seconds)
     reconciler = Reconciler(deps, settings.installation, rate)
-    poller = ReportPoller(caches.jobs, caches.pods, states, reports, caches.queue.add_after, utc_now, rate)
+    poller = ReportPoller(caches.jobs, caches.pods, states, reports, caches.queue.add_after, deps.now, rate)
     supervisor.start("progress", poller.run())
     for number in range(settings.workers):
         supervisor.start(f"worker {number}", caches.queue.run_worker(reconciler.reconcile))

@@ -8,7 +8,7 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.orjson import OrjsonFormatter
 
 _FIELDS: Final = {"levelname": "level", "name": "logger", "message": "event", "exc_info": "exception"}
-_OF_KOPF: Final = ["settings", "k8s_ref", "k8s_skip"]
+_KOPF_FIELDS: Final = ["settings", "k8s_ref", "k8s_skip"]
 """Kopf adds all of its settings, and a reference, to every line about an object."""
 
 
@@ -24,12 +24,12 @@ def json_formatter() -> logging.Formatter:
         defaults={"time": None},  # reserves the first place for the timestamp
         timestamp="time",
         rename_fields=_FIELDS,
-        reserved_attrs=[*RESERVED_ATTRS, *_OF_KOPF],
+        reserved_attrs=[*RESERVED_ATTRS, *_KOPF_FIELDS],
         json_default=str,
     )
 
 
-def _is_no_rejection(record: logging.LogRecord) -> bool:
+def _is_not_rejection(record: logging.LogRecord) -> bool:
     """Omit kopf's error for each job that the webhook rejects: its author receives the response."""
     return not record.getMessage().startswith("Webhook ")
 
@@ -40,4 +40,4 @@ def configure(level: str) -> None:
     handler.setFormatter(json_formatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("kopf").setLevel(logging.WARNING)
-    logging.getLogger("kopf.objects").addFilter(_is_no_rejection)
+    logging.getLogger("kopf.objects").addFilter(_is_not_rejection)

@@ -31,7 +31,7 @@ _RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     (GROUP, f"{SWEEP_PLURAL}/status", ("patch",)),
 )
 RULES: Final = tuple(sorted(_RULES))
-"""API group, resource, verbs; in alphabetical order, so that none is missed or given twice."""
+"""API group, resource and verbs, sorted so that a missing or repeated one is easy to see."""
 
 VIEW_VERBS: Final = ("get", "list", "watch")
 """Verbs of the view role for jobs and sweeps."""

@@ -35,6 +35,7 @@ class TaskSupervisor:
     def _on_task_end(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         failure = None if task.cancelled() else task.exception()
+        # None ends by itself: the process exits, and Kubernetes restarts it with all state from the API server.
         if not self._stopping:
             log.error("a task of the controller ended", extra={"task": task.get_name()}, exc_info=failure)
             self._on_end()

@@ -4,7 +4,7 @@ import pytest
 from support.api import Api
 from support.polling import wait_for
 
-from tfdist_operator.leader_election.lease_owner import lease_owner
+from tfdist_operator.leader_election.lease_lock import lease_owner
 
 pytestmark = pytest.mark.integration
 

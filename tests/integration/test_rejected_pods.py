@@ -11,7 +11,7 @@ from support.api import JOBS, PODS, Api, Json
 from support.factories import manifest
 from support.polling import wait_for
 
-from tfdist_operator.kube.decode import decode
+from tfdist_operator.kube.json_bodies import decode
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,7 @@ import pytest
 from support.api import Api, Json
 from support.polling import wait_for
 
-from tfdist_operator.kube.stale_crd import CrdCheck
+from tfdist_operator.kube.preflight import CrdCheck
 
 pytestmark = pytest.mark.integration
 

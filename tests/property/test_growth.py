@@ -43,7 +43,7 @@ from tfdist.report_response import ReportResponse
 from tfdist.sweep_planner import SweepView
 from tfdist.sweeps.early_stopping import Point
 from tfdist.validation import FieldError, parse
-from tfdist_operator.kube.decode import LineBuffer
+from tfdist_operator.kube.json_bodies import LineBuffer
 
 LEAST_SECONDS = 0.002
 """CPU time from which two times are compared: shorter ones are mostly noise."""
@@ -424,15 +424,15 @@ TABLE: tuple[Row, ...] = (
     row("tfdist.validation.parse", "nulls", lambda n: job(tolerations=[None] * n)),
     row("tfdist.outcome.read_status", "unknown items", lambda n: {"failures": [{"x": 1}] * n, "conditions": [1] * n}),
     Row("tfdist.report_response.ReportResponse.feed", "single bytes", segments),
-    row("tfdist_operator.kube.decode.decode", "brackets", wide),
-    row("tfdist_operator.kube.decode.decode", "depth", deep),
-    row("tfdist_operator.kube.decode.flattened", "brackets", wide),
-    row("tfdist_operator.kube.decode.flattened", "depth", deep),
-    row("tfdist_operator.kube.decode.flattened", "a string without an end", open_string),
-    row("tfdist_operator.kube.decode.flattened", "line ends after backslashes", lambda n: b"[" * 300 + b'"\\\n' * n),
-    Row("tfdist_operator.kube.decode.LineBuffer.feed", "small pieces", pieces),
+    row("tfdist_operator.kube.json_bodies.decode", "brackets", wide),
+    row("tfdist_operator.kube.json_bodies.decode", "depth", deep),
+    row("tfdist_operator.kube.json_bodies.flatten", "brackets", wide),
+    row("tfdist_operator.kube.json_bodies.flatten", "depth", deep),
+    row("tfdist_operator.kube.json_bodies.flatten", "a string without an end", open_string),
+    row("tfdist_operator.kube.json_bodies.flatten", "line ends after backslashes", lambda n: b"[" * 300 + b'"\\\n' * n),
+    Row("tfdist_operator.kube.json_bodies.LineBuffer.feed", "small pieces", pieces),
     *texts("tfdist_operator.kube.errors.error_for", {"quotes": repeated('User "')}, 403, ""),
-    row("tfdist_operator.kube.name_conflict.name_conflict_message", "owners", with_owners),
+    row("tfdist_operator.requests.resources.name_conflict_message", "owners", with_owners),
     Row(
         "tfdist_operator.webhook.admission.review",
         "tolerations",

@@ -19,9 +19,8 @@ from tfdist.contract_reports import MAX_REPORT_BYTES, ProgressReport
 from tfdist.observed.job_view import ProbeResult, StepCadence, TimestampedReport
 from tfdist.observed.probe import Unreported
 from tfdist.timestamps import rfc3339
-from tfdist_operator.replica_reports.client import ReportClient
-from tfdist_operator.replica_reports.poll_rate import PollRate
-from tfdist_operator.replica_reports.poller import ReportPoller
+from tfdist_operator.replica_reports.poller import PollRate, ReportPoller
+from tfdist_operator.replica_reports.report_client import ReportClient
 
 BOTH = "worker-0:R worker-1:R"
 SOME = settings(

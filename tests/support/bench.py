@@ -12,13 +12,13 @@ from tfdist_operator.cache.kueue import Kueue
 from tfdist_operator.cache.owned_cache import OwnedObjectCache
 from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.cache.runtime_state import RuntimeStateStore
-from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.client import ApiClient
 from tfdist_operator.kube.keys import ALL_NAMESPACES, NamespacedName
 from tfdist_operator.kube.workqueue import WorkQueue
 from tfdist_operator.reconcile import Dependencies, Reconciler
-from tfdist_operator.replica_reports.client import ReportClient
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
-from tfdist_operator.replica_reports.poll_rate import PollRate
+from tfdist_operator.replica_reports.poller import PollRate
+from tfdist_operator.replica_reports.report_client import ReportClient
 from tfdist_operator.requests.owned_requests import OwnedRequests
 from tfdist_operator.requests.resources import ResourceClient
 from tfdist_operator.requests.workload_requests import WorkloadRequests
@@ -34,7 +34,7 @@ PODS = "/api/v1/namespaces/team/pods"
 class Bench:
     """A reconciler with its stores, before a fake API server."""
 
-    def __init__(self, api: FakeApi, client: Client, diagnosis: Diagnosis) -> None:
+    def __init__(self, api: FakeApi, client: ApiClient, diagnosis: Diagnosis) -> None:
         self.api = api
         self._client = client
         self._resources = ResourceClient(client, "test")

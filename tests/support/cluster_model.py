@@ -30,7 +30,7 @@ from tfdist.render.owned_kinds import POD_GROUPS
 from tfdist.render.workload import pod_set_of
 from tfdist.timestamps import rfc3339
 from tfdist.validation.structure import MAX_SPEC_BYTES
-from tfdist_operator.cache.specifications import SpecificationReader, partial
+from tfdist_operator.cache.specifications import SpecificationReader, valid_part
 
 RESULT = {"step": 9, "checkpoint": "/c/9", "metrics": {"accuracy": 0.9}, "examples": 10, "time": "2030-01-01T00:00:00Z"}
 EVICTED = -1
@@ -103,7 +103,7 @@ class Cluster:
         job, _, _ = parsed(self.kind, self.seen.edition)
         specifications = {**self.older, self.seen.generation: job} if job else self.older
         self.seen = replace(self.true)
-        self.older = _READER.read_older(_READER.older(self._raw(), specifications))
+        self.older = _READER.read_older(_READER.older_specifications(self._raw(), specifications))
 
     def _raw(self) -> dict[str, Any]:
         raw = self.seen.edition.manifest(self.kind)
@@ -123,7 +123,7 @@ class Cluster:
             template=template,
             report=gang_report(self.kind, job.status, self.hostile),
             older=self.older,
-            partial=partial(self._raw(), problems) if problems else None,
+            partial=valid_part(self._raw(), problems) if problems else None,
             restarted_at=job.restarted_at,
             failure_seen_at=self.failure_seen_at,
             systems=self._systems(),

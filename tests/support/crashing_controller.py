@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, NoReturn
 
 from tfdist_operator import app
-from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.client import ApiClient
 
 ENDED: Final = "ended with"
 """Begins the line that a run's log gets if a controller has ended that was not to."""
@@ -37,10 +37,10 @@ def dump(runs: list[Run]) -> str:
 
 def _die_before(number: int, log: pathlib.Path) -> None:
     """Have this process end where it would send its `number`-th change."""
-    request: Any = Client.request
+    request: Any = ApiClient.request
     changes = 0
 
-    async def counted(self: Client, method: str, path: str, **rest: Any) -> Any:
+    async def counted(self: ApiClient, method: str, path: str, **rest: Any) -> Any:
         nonlocal changes
         if method in _CHANGES:
             changes += 1
@@ -51,7 +51,7 @@ def _die_before(number: int, log: pathlib.Path) -> None:
                 os._exit(_DIED)
         return await request(self, method, path, **rest)
 
-    Client.request = counted  # type: ignore[method-assign]
+    ApiClient.request = counted  # type: ignore[method-assign]
 
 
 def _control(run: Run, die_before: int) -> int:

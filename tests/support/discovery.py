@@ -6,11 +6,11 @@ from typing import Any
 
 from tfdist.api.gang_system import Availability
 from tfdist_operator.cache.optional_api import OptionalApi
-from tfdist_operator.kube.errors import ApiError, NotFound, Unavailable, error_for
+from tfdist_operator.kube.errors import ApiError, NotFoundError, UnavailableError, error_for
 
-ABSENT = NotFound(404, "NotFound", "the server could not find the requested resource")
+ABSENT = NotFoundError(404, "NotFound", "the server could not find the requested resource")
 FORBIDDEN = error_for(403, "Forbidden", 'User "x" cannot get path "/apis/kueue.x-k8s.io"')
-SILENT = Unavailable(503, "ServiceUnavailable", "no answer")
+SILENT = UnavailableError(503, "ServiceUnavailable", "no answer")
 
 Answer = dict[str, Any] | ApiError
 
@@ -18,7 +18,7 @@ Answer = dict[str, Any] | ApiError
 class FakeInformer:
     """An informer whose first list comes at once, or when `synced` is set."""
 
-    what = "objects"
+    name = "objects"
 
     def __init__(self, *, listed: bool) -> None:
         self.synced = asyncio.Event()

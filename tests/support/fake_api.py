@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tfdist_operator.kube.client import JSON_PATCH, Client
+from tfdist_operator.kube.client import JSON_PATCH, ApiClient
 
 Json = dict[str, Any]
 Rejection = Callable[[str, str], tuple[int, str, str, str] | None]
@@ -159,7 +159,7 @@ def _invalid(fields: Mapping[str, str]) -> web.Response:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[tuple[FakeApi, Client]]:
+async def served() -> AsyncIterator[tuple[FakeApi, ApiClient]]:
     """Serve a fake API server on a free port, with a client of it, until the block ends."""
     fake, app = FakeApi(), web.Application()
     app.router.add_route("*", "/{path:.*}", fake.handle)
@@ -167,7 +167,7 @@ async def served() -> AsyncIterator[tuple[FakeApi, Client]]:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
-        async with Client(f"http://127.0.0.1:{runner.addresses[0][1]}", None, dict) as client:
+        async with ApiClient(f"http://127.0.0.1:{runner.addresses[0][1]}", None, dict) as client:
             yield fake, client
     finally:
         await runner.cleanup()

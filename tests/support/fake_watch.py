@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 
 from support.factories import UID, manifest
-from tfdist_operator.cache.informer import Informer, ResourceEventHandler, Watched
+from tfdist_operator.cache.informer import Informer, ResourceEventHandler, WatchedResource
 
 Json = dict[str, Any]
-PODS = Watched.of("api/v1", "pods", "", "tfdist.dev/job")
+PODS = WatchedResource.for_kind("api/v1", "pods", "", "tfdist.dev/job")
 
 
 def job(version: int, name: str = "fashion", uid: str = UID) -> Json:

@@ -81,7 +81,7 @@ class Kopf:
         """What kopf gives to an admission server, once it has discovered the resources."""
 
     def session(self) -> kopf.AiohttpSession:
-        return kopf.AiohttpSession(server=self.server, aiohttp_session=self.kopf_session.new())
+        return kopf.AiohttpSession(server=self.server, aiohttp_session=self.kopf_session.new_session())
 
     async def start(self) -> None:
         """Start nothing."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from tfdist_operator.kube.errors import Conflict, NotFound, Unavailable
+from tfdist_operator.kube.errors import ConflictError, NotFoundError, UnavailableError
 from tfdist_operator.leader_election.election import LeaderElector
 from tfdist_operator.leader_election.lease_lock import LeaderElectionRecord
 
@@ -47,9 +47,9 @@ class _Access:
         self._ask("write")
         world = self._world
         if record.version and world.stored is None:
-            raise NotFound(404, "NotFound", "")
+            raise NotFoundError(404, "NotFound", "")
         if record.version != (world.stored.version if world.stored else ""):
-            raise Conflict(409, "Conflict", "")
+            raise ConflictError(409, "Conflict", "")
         world.version += 1
         world.stored = replace(record, version=str(world.version))
         return world.stored
@@ -57,7 +57,7 @@ class _Access:
     def _ask(self, verb: str) -> None:
         self._world.requests.append(f"{self._name} {verb}")
         if self._name in self._world.down_for:
-            raise Unavailable(0, "NoAnswer", "")
+            raise UnavailableError(0, "NoAnswer", "")
 
 
 class Enough(Exception):  # noqa: N818  it ends an endless loop

@@ -14,12 +14,12 @@ from support.factories import manifest
 from support.ports import free_ports
 
 from tfdist.validation import ValidationFailed, parse
-from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.errors import Conflict
+from tfdist_operator.kube.client import ApiClient
+from tfdist_operator.kube.errors import ConflictError
 from tfdist_operator.webhook import admission  # CHECK
 from tfdist_operator.webhook.admission import Review, review
 from tfdist_operator.webhook.certificate_secret import CONFIGURATIONS, WebhookCertificate
-from tfdist_operator.webhook.certificates import AUTHORITY, CERTIFICATE, renewed
+from tfdist_operator.webhook.certificates import AUTHORITY, CERTIFICATE, renew_certificates
 from tfdist_operator.webhook.server import WebhookServer
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -122,21 +122,21 @@ def test_a_bug_in_validation_admits_with_a_warning(monkeypatch: pytest.MonkeyPat
 
 
 def test_missing_certificates_are_created_and_valid_ones_are_kept() -> None:
-    made = renewed({}, HOSTS, NOW)
+    made = renew_certificates({}, HOSTS, NOW)
     assert made is not None
-    assert renewed(made, HOSTS, NOW + timedelta(days=200)) is None
+    assert renew_certificates(made, HOSTS, NOW + timedelta(days=200)) is None
 
 
 def test_a_server_certificate_is_renewed_months_before_its_end_by_the_same_authority() -> None:
-    made = renewed({}, HOSTS, NOW) or {}
-    again = renewed(made, HOSTS, NOW + timedelta(days=300)) or {}
+    made = renew_certificates({}, HOSTS, NOW) or {}
+    again = renew_certificates(made, HOSTS, NOW + timedelta(days=300)) or {}
     assert again[AUTHORITY] == made[AUTHORITY]
     assert again[CERTIFICATE] != made[CERTIFICATE]
 
 
 def test_an_authority_is_renewed_years_before_its_end_and_the_old_one_is_trusted_meanwhile() -> None:
-    made = renewed({}, HOSTS, NOW) or {}
-    again = renewed(made, HOSTS, NOW + timedelta(days=3000)) or {}
+    made = renew_certificates({}, HOSTS, NOW) or {}
+    again = renew_certificates(made, HOSTS, NOW + timedelta(days=3000)) or {}
     assert again[AUTHORITY].endswith(made[AUTHORITY])
     assert again[AUTHORITY] != made[AUTHORITY]
 
@@ -144,16 +144,16 @@ def test_an_authority_is_renewed_years_before_its_end_and_the_old_one_is_trusted
 @pytest.mark.parametrize("key", ["ca.crt", "ca.key", "tls.crt", "tls.key"])
 @pytest.mark.parametrize("content", [None, b"", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
 def test_a_secret_that_holds_anything_else_is_made_again(key: str, content: bytes | None) -> None:
-    made = dict(renewed({}, HOSTS, NOW) or {})
+    made = dict(renew_certificates({}, HOSTS, NOW) or {})
     made.pop(key) if content is None else made.update({key: content})
-    again = renewed(made, HOSTS, NOW)
+    again = renew_certificates(made, HOSTS, NOW)
     assert again is not None
-    assert renewed(again, HOSTS, NOW) is None
+    assert renew_certificates(again, HOSTS, NOW) is None
 
 
 def test_a_certificate_for_other_names_is_made_again() -> None:
-    made = renewed({}, HOSTS, NOW) or {}
-    assert renewed(made, ("another.tfdist-system.svc",), NOW) is not None
+    made = renew_certificates({}, HOSTS, NOW) or {}
+    assert renew_certificates(made, ("another.tfdist-system.svc",), NOW) is not None
 
 
 class Cluster:
@@ -175,7 +175,7 @@ class Cluster:
         self.writes.append(f"{method} {path.split('/')[-2]}")
         version = body["metadata"]["resourceVersion"] if method == "PUT" else body[0]["value"]
         if version != found["metadata"]["resourceVersion"]:
-            raise Conflict(409, "Conflict", "")
+            raise ConflictError(409, "Conflict", "")
         if method == "PUT":
             found = self.objects[path] = body
         else:
@@ -190,7 +190,7 @@ class Cluster:
         return base64.b64decode(self.objects[CONFIGURATION]["webhooks"][0]["clientConfig"]["caBundle"])
 
     def replica(self) -> WebhookCertificate:
-        return WebhookCertificate(cast("Client", self), STORED, CONFIGURATION, HOSTS)
+        return WebhookCertificate(cast("ApiClient", self), STORED, CONFIGURATION, HOSTS)
 
 
 async def ask(port: int, body: bytes, authority: bytes) -> Any:
@@ -215,7 +215,7 @@ async def test_the_first_replica_makes_the_certificate_and_the_second_one_uses_i
 async def test_replicas_that_make_a_certificate_at_the_same_moment_agree_on_one() -> None:
     cluster = Cluster()
     results = await asyncio.gather(*(cluster.replica().check() for _ in range(3)), return_exceptions=True)
-    assert sum(isinstance(result, Conflict) for result in results) == 2
+    assert sum(isinstance(result, ConflictError) for result in results) == 2
     await cluster.replica().check()
     assert cluster.writes.count("PATCH validatingwebhookconfigurations") == 1
 
@@ -240,7 +240,7 @@ async def test_a_check_that_fails_is_repeated_and_nothing_is_served_before() -> 
         if len(slept) == 2:
             raise asyncio.CancelledError
 
-    replica = WebhookCertificate(cast("Client", cluster), STORED, CONFIGURATION, HOSTS, sleep)
+    replica = WebhookCertificate(cast("ApiClient", cluster), STORED, CONFIGURATION, HOSTS, sleep)
     with pytest.raises(asyncio.CancelledError):
         await replica.run()
     assert slept[0] < 10 < slept[1]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfdist_operator.kube.decode import MAX_DEPTH, LineBuffer, decode, flattened
+from tfdist_operator.kube.json_bodies import MAX_DEPTH, LineBuffer, decode, flatten
 
 TEXT = st.text(alphabet='"\\{}[]a\n,:é', max_size=8)
 VALUES = st.recursive(
@@ -41,13 +41,13 @@ def test_the_rest_of_an_object_with_a_deep_part_is_read(value: Any, inner: Any) 
 @pytest.mark.parametrize("levels", [MAX_DEPTH // 2, MAX_DEPTH - 2])
 def test_a_text_of_many_brackets_that_is_not_deep_is_kept_as_it_is(levels: int) -> None:
     text = b'{"shallow": [%b], "deepest": %b}' % (b",".join([b"[]"] * 300), wrapped(b"[]", levels))
-    assert flattened(text) is text
+    assert flatten(text) is text
 
 
 @pytest.mark.parametrize("deep", [MAX_DEPTH + 2, 900])
 def test_a_text_that_orjson_reads_and_python_may_not_is_cut(deep: int) -> None:
-    assert flattened(b'{"a": %b, "b": 1}' % wrapped(b"1", deep)).endswith(b', "b": 1}')
-    assert flattened(b'{"a": %b}' % wrapped(b"1", deep)).count(b"[") <= MAX_DEPTH // 2
+    assert flatten(b'{"a": %b, "b": 1}' % wrapped(b"1", deep)).endswith(b', "b": 1}')
+    assert flatten(b'{"a": %b}' % wrapped(b"1", deep)).count(b"[") <= MAX_DEPTH // 2
 
 
 @given(st.lists(st.sampled_from((b"a", b"", b"\n", b"b\nc", b"\n\n", b"de\n"))))

@@ -11,10 +11,9 @@ from tfdist.render import names
 from tfdist.render.owned_kinds import DEPLOYMENT as DEPLOYMENT_KIND
 from tfdist.render.owned_kinds import OWNED_KINDS
 from tfdist.render.owned_kinds import SERVICE as SERVICE_KIND
-from tfdist_operator.cache.owned_cache import OwnedObjectCache, controller_label
-from tfdist_operator.cache.owned_watch import watch_owned
+from tfdist_operator.cache.owned_cache import OwnedObjectCache, controller_label, watch_owned
 from tfdist_operator.kube.backoff import Backoff
-from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.client import ApiClient
 from tfdist_operator.reconcile import owned
 
 BOTH = ("worker-0", "worker-1")
@@ -283,7 +282,7 @@ async def test_a_tensorboard_that_is_rejected_is_reported_once_and_not_retried_a
 
 def test_every_kind_is_watched_and_compared_by_its_metadata() -> None:
     caches = [OwnedObjectCache(kind, lambda _: None) for kind in OWNED_KINDS]
-    watches = watch_owned(Client("https://localhost", None, dict), ["team"], caches)
+    watches = watch_owned(ApiClient("https://localhost", None, dict), ["team"], caches)
     plurals = ["services", "networkpolicies", "deployments", "podgroups", "podgroups", "podgroups"]
     assert [informer.plural for informer, _ in watches] == plurals
     for _, compared in watches:

@@ -27,9 +27,8 @@ from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.cache.runtime_state import RuntimeStateStore
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.replica_reports.client import ReportClient
-from tfdist_operator.replica_reports.poll_rate import PollRate
-from tfdist_operator.replica_reports.poller import ReportPoller
+from tfdist_operator.replica_reports.poller import PollRate, ReportPoller
+from tfdist_operator.replica_reports.report_client import ReportClient
 
 CONTINUOUS: dict[str, Any] = {"evaluation": {"mode": "Continuous"}, "checkpoint": CHECKPOINT}
 BOTH = "worker-0:R worker-1:R"

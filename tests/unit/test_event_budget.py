@@ -1,6 +1,6 @@
 """Events of restarts are limited for each job, as client-go limits those of each object."""
 
-from tfdist_operator.cache.event_budget import BURST, REFILL_SECONDS, EventBudget
+from tfdist_operator.cache.runtime_state import BURST, REFILL_SECONDS, EventBudget
 
 
 def test_a_burst_is_published_and_then_one_event_now_and_then() -> None:

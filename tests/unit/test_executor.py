@@ -249,4 +249,4 @@ async def test_a_pod_that_an_earlier_process_created_is_cached_from_then_on(benc
     bench.start(pods=False)
     bench.jobs.upsert(known)
     assert await bench.reconcile()
-    assert [p.name for p in bench.pods.of_job(KEY, UID)] == ["fashion-worker-0", "fashion-worker-1"]
+    assert [p.name for p in bench.pods.job_pods(KEY, UID)] == ["fashion-worker-0", "fashion-worker-1"]

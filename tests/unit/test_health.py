@@ -22,17 +22,17 @@ from tfdist_operator import health
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.health import CONNECTIONS, WATCH_SILENCE_SECONDS, HealthServer, LoopLag
-from tfdist_operator.kube.connectivity import Connectivity
+from tfdist_operator.kube.client import Connectivity
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.loop_thread import LoopThread
 from tfdist_operator.kube.workqueue import WorkQueue
+from tfdist_operator.loop_thread import LoopThread
 
 
 class FakeWatch:
-    """A watch of `what`."""
+    """A watch of `name`."""
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.synced = asyncio.Event()
         self.last_contact = 1000.0
 
@@ -96,7 +96,7 @@ async def test_a_watch_that_is_silent_while_requests_are_answered_makes_unhealth
     replica.answered(WATCH_SILENCE_SECONDS + 1)
     replica.watches[1 - number].last_contact = replica.now
     silent = replica.watches[number]
-    text = f"the watch of {silent.what} has received nothing for 181 s, while the API server answers"
+    text = f"the watch of {silent.name} has received nothing for 181 s, while the API server answers"
     assert await replica.ask("/healthz") == (503, text)
     silent.last_contact = replica.now
     assert await replica.ask("/healthz") == (200, "healthy")
@@ -137,10 +137,10 @@ async def test_a_main_loop_that_is_blocked_is_stuck_once_another_loop_has_run_fo
         nonlocal seconds
         seconds += 1
         if seconds in {20, 40}:  # the main loop runs
-            replica.lag.note(19.0)
+            replica.lag.record(19.0)
 
     monkeypatch.setattr(asyncio, "sleep", passes)
-    await replica.lag.stuck(30)
+    await replica.lag.wait_until_stuck(30)
     assert seconds == 70
 
 

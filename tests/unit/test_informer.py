@@ -9,14 +9,14 @@ from support.fake_watch import Server, added, bookmark, play
 from support.raw import raw_pod as pod
 
 from tfdist_operator.cache.pod_cache import PodCache
-from tfdist_operator.kube.errors import Gone, Rejected, Silent, Unavailable
+from tfdist_operator.kube.errors import GoneError, RejectedError, SilentWatchError, UnavailableError
 from tfdist_operator.kube.keys import NamespacedName
 
 KEY = NamespacedName("team", "fashion")
 
 
 def pods_of(store: PodCache) -> list[str]:
-    return [p.name for p in store.of_job(KEY, UID)]
+    return [p.name for p in store.job_pods(KEY, UID)]
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ async def test_events_may_arrive_in_any_pieces(pods: PodCache, piece: int) -> No
 
 
 async def test_an_interrupted_list_is_repeated_and_does_not_count_as_complete(pods: PodCache) -> None:
-    server = Server([added(pod(3))], Unavailable(0, "NoAnswer", ""))
+    server = Server([added(pod(3))], UnavailableError(0, "NoAnswer", ""))
     informer = await play(server, pods)
     assert not informer.synced.is_set()
     assert all("sendInitialEvents" in watch for watch in server.watches)
@@ -53,7 +53,7 @@ async def test_an_interrupted_list_is_repeated_and_does_not_count_as_complete(po
 
 async def test_pods_that_were_deleted_during_a_gap_of_the_watch_are_removed_at_the_next_list(pods: PodCache) -> None:
     whole = [added(pod(3)), added(pod(4, 1)), bookmark(7, end_of_list=True)]
-    server = Server(whole, Gone(410, "Expired", ""), [added(pod(4, 1)), bookmark(20, end_of_list=True)])
+    server = Server(whole, GoneError(410, "Expired", ""), [added(pod(4, 1)), bookmark(20, end_of_list=True)])
     await play(server, pods)
     assert pods_of(pods) == ["fashion-worker-1"]
 
@@ -66,7 +66,7 @@ async def test_an_expired_version_may_be_reported_in_the_stream(pods: PodCache) 
 
 
 async def test_a_broken_watch_is_resumed_from_the_last_bookmark(pods: PodCache) -> None:
-    server = Server([bookmark(7, end_of_list=True), bookmark(90)], Unavailable(0, "NoAnswer", ""))
+    server = Server([bookmark(7, end_of_list=True), bookmark(90)], UnavailableError(0, "NoAnswer", ""))
     await play(server, pods)
     assert [watch.get("resourceVersion") for watch in server.watches] == [None, "90", "90"]
 
@@ -75,7 +75,7 @@ async def test_an_idle_watch_is_resumed_again_and_again_without_a_warning_or_a_g
     pods: PodCache, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Given an API server that sends no bookmarks, as for a kind that has not changed since its start."""
-    silence = Silent(0, "Silent", "Timeout on reading data from socket")
+    silence = SilentWatchError(0, "Silent", "Timeout on reading data from socket")
     server = Server([bookmark(7, end_of_list=True)], *[silence] * 10)
     with caplog.at_level(logging.INFO):
         informer = await play(server, pods)
@@ -97,7 +97,7 @@ async def test_the_answer_to_a_resumed_watch_is_contact_with_the_server(
 
 
 async def test_a_list_that_becomes_silent_is_repeated_more_and_more_slowly(pods: PodCache) -> None:
-    server = Server(*[Silent(0, "Silent", "")] * 12)
+    server = Server(*[SilentWatchError(0, "Silent", "")] * 12)
     informer = await play(server, pods)
     assert sum(server.slept) > 15
     assert all("sendInitialEvents" in watch for watch in server.watches)
@@ -109,7 +109,7 @@ async def test_lists_of_a_server_that_does_not_stream_them_are_paginated(pods: P
         {"items": [pod(3)], "metadata": {"resourceVersion": "7", "continue": "more"}},
         {"items": [pod(4, 1)], "metadata": {"resourceVersion": "7"}},
     ]
-    server = Server(Rejected(422, "Invalid", "sendInitialEvents is forbidden"), [added(pod(9))], pages=pages)
+    server = Server(RejectedError(422, "Invalid", "sendInitialEvents is forbidden"), [added(pod(9))], pages=pages)
     informer = await play(server, pods)
     assert informer.synced.is_set()
     assert [query.get("continue") for query in server.lists] == [None, "more"]

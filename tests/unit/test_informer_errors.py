@@ -9,14 +9,14 @@ from support.fake_watch import Json, Server, added, bookmark, play
 from support.raw import raw_pod as pod
 
 from tfdist_operator.cache.pod_cache import PodCache
-from tfdist_operator.kube.errors import Forbidden
+from tfdist_operator.kube.errors import ForbiddenError
 from tfdist_operator.kube.keys import NamespacedName
 
 KEY = NamespacedName("team", "fashion")
 
 
 def pods_of(store: PodCache) -> list[str]:
-    return [p.name for p in store.of_job(KEY, UID)]
+    return [p.name for p in store.job_pods(KEY, UID)]
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def test_a_watch_that_cannot_be_resumed_for_its_errors_ends_in_a_list(pods
 
 async def test_a_403_does_not_end_streamed_lists(pods: PodCache) -> None:
     """Given an API server that has just started and has not read its roles; then the next list is streamed again."""
-    forbidden = Forbidden(403, "Forbidden", 'User "x" cannot list resource "pods"')
+    forbidden = ForbiddenError(403, "Forbidden", 'User "x" cannot list resource "pods"')
     server = Server(forbidden, [added(pod(3)), bookmark(7, end_of_list=True)])
     await play(server, pods)
     assert server.lists == []

@@ -8,7 +8,7 @@ from support.factories import UID, manifest
 
 from tfdist_operator.cache import specifications
 from tfdist_operator.cache.job_cache import CachedJob, JobCache
-from tfdist_operator.kube.decode import decode
+from tfdist_operator.kube.json_bodies import decode
 from tfdist_operator.kube.keys import NamespacedName
 
 KEY = NamespacedName("team", "fashion")
@@ -228,9 +228,9 @@ def test_the_directories_of_a_large_job_are_known_once_it_was_read() -> None:
     jobs = JobCache()
     jobs.on_update(large(50_000, checkpoint={"directory": "s3://bucket/run"}))
     (cached,) = jobs.all()
-    assert jobs.unlocated("team") == [cached]
+    assert jobs.unlocated_jobs("team") == [cached]
     jobs.locate(jobs.read(cached))
-    assert jobs.unlocated("team") == []
+    assert jobs.unlocated_jobs("team") == []
     (written,) = jobs.all()[0].written
     assert written.directory == "s3://bucket/run"
 

@@ -9,13 +9,13 @@ import pytest
 
 from tfdist_operator.kopf_adapter.job_watch import SETTLE_SECONDS, JobWatch
 from tfdist_operator.kopf_adapter.kopf_session import KopfSession
-from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.errors import ApiError, Forbidden, NotFound, Rejected, Unavailable
+from tfdist_operator.kube.client import ApiClient
+from tfdist_operator.kube.errors import ApiError, ForbiddenError, NotFoundError, RejectedError, UnavailableError
 from tfdist_operator.kube.preflight import CrdMissing, await_crd, streams_lists
 
 SERVED = {"resources": [{"name": "tfdistjobs"}, {"name": "tfdistjobs/status"}]}
-NO_ANSWER = Unavailable(0, "NoAnswer", "")
-ABSENT = NotFound(404, "NotFound", "")
+NO_ANSWER = UnavailableError(0, "NoAnswer", "")
+ABSENT = NotFoundError(404, "NotFound", "")
 
 
 class Server:
@@ -40,8 +40,8 @@ class Server:
         yield self._next()
 
 
-def client(server: Server) -> Client:
-    return cast("Client", server)
+def client(server: Server) -> ApiClient:
+    return cast("ApiClient", server)
 
 
 @pytest.fixture(autouse=True)
@@ -66,8 +66,8 @@ async def test_a_crd_that_appears_in_time_is_found_however_long_the_server_was_a
     ("answers", "streams"),
     [
         ([None], True),
-        ([Rejected(422, "Invalid", "sendInitialEvents is forbidden")], False),
-        ([NO_ANSWER, Forbidden(403, "Forbidden", ""), None], True),
+        ([RejectedError(422, "Invalid", "sendInitialEvents is forbidden")], False),
+        ([NO_ANSWER, ForbiddenError(403, "Forbidden", ""), None], True),
     ],
 )
 async def test_lists_are_streamed_unless_the_server_rejects_that_permanently(answers: list[Any], streams: bool) -> None:
@@ -84,7 +84,7 @@ class Bench:
         self.watch = JobWatch(cast("KopfSession", self), self._compare, self._sleep)
         self.compared = 0
 
-    async def listed(self) -> None:
+    async def wait_until_listed(self) -> None:
         await self.lists.get()
         self.lists.task_done()
 

@@ -8,13 +8,13 @@ from support.factories import UID, manifest
 from support.kopf_server import JOBS, watching
 
 from tfdist_operator import handlers
-from tfdist_operator.cache.informer import Watched
+from tfdist_operator.cache.informer import WatchedResource
 from tfdist_operator.cache.job_cache import JobCache
-from tfdist_operator.cache.resync import Compared, Resync
+from tfdist_operator.cache.resync import CacheComparison, Resync
 from tfdist_operator.kopf_adapter import kopf_session
 from tfdist_operator.kopf_adapter.job_watch import JobWatch
 from tfdist_operator.kube.backoff import RECONNECT, Backoff
-from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.client import ApiClient
 from tfdist_operator.kube.keys import NamespacedName
 
 
@@ -144,14 +144,14 @@ async def test_a_session_that_is_no_longer_authorized_is_replaced() -> None:
 async def test_every_list_of_kopf_s_is_announced_when_it_is_complete() -> None:
     async with watching() as kopf:
         first = await kopf.stream()
-        listed = asyncio.create_task(kopf.kopf_session.listed())
+        listed = asyncio.create_task(kopf.kopf_session.wait_until_listed())
         first.send("ADDED", job(3, annotations={"k8s.io/initial-events-end": "true"}))
         await kopf.until(lambda: len(kopf.events) == 1)
         assert not listed.done(), "a job with that annotation does not end a list"
         first.end_of_list(7)
         await kopf.until(listed.done)
         first.send("ERROR", {"kind": "Status", "code": 410})
-        again = asyncio.create_task(kopf.kopf_session.listed())
+        again = asyncio.create_task(kopf.kopf_session.wait_until_listed())
         (await kopf.stream()).end_of_list(9)
         await kopf.until(again.done)
 
@@ -160,7 +160,7 @@ async def test_a_bookmark_counts_as_contact() -> None:
     async with watching() as kopf:
         stream = await kopf.stream()
         stream.end_of_list(7)
-        await kopf.kopf_session.listed()
+        await kopf.kopf_session.wait_until_listed()
         before = kopf.kopf_session.last_contact[JOBS]
         stream.send("BOOKMARK", {"metadata": {"resourceVersion": "8"}})
         await kopf.until(lambda: kopf.kopf_session.last_contact[JOBS] > before)
@@ -170,7 +170,7 @@ async def test_a_resumed_watch_without_bookmarks_counts_as_contact() -> None:
     async with watching() as kopf:
         first = await kopf.stream()
         first.end_of_list(7)
-        await kopf.kopf_session.listed()
+        await kopf.kopf_session.wait_until_listed()
         before = kopf.kopf_session.last_contact[JOBS]
         first.lines.put_nowait(b"")  # the server ends the stream
         await kopf.stream()
@@ -181,7 +181,7 @@ async def test_a_watch_that_is_broken_on_purpose_is_resumed() -> None:
     async with watching() as kopf:
         stream = await kopf.stream()
         stream.end_of_list(7)
-        await kopf.kopf_session.listed()
+        await kopf.kopf_session.wait_until_listed()
         kopf.kopf_session.reconnect("")
         assert (await kopf.stream()).query["resourceVersion"] == "7"
 
@@ -211,9 +211,11 @@ async def test_a_job_that_the_store_cannot_read_hides_no_other() -> None:
 async def test_jobs_that_were_deleted_in_a_gap_are_removed_though_kopf_reports_nothing_of_them() -> None:
     changed: list[NamespacedName] = []
     jobs = JobCache(on_change=changed.append)
-    async with watching() as kopf, Client(kopf.server, None, dict) as client:
+    async with watching() as kopf, ApiClient(kopf.server, None, dict) as client:
         kopf.on_event = lambda kind, raw: (jobs.on_delete if kind == "DELETED" else jobs.on_update)(raw)
-        resync = Resync(client, [Compared(Watched.of("apis/tfdist.dev/v1", "tfdistjobs", ""), jobs)], [], print)
+        resync = Resync(
+            client, [CacheComparison(WatchedResource.for_kind("apis/tfdist.dev/v1", "tfdistjobs", ""), jobs)], [], print
+        )
         watch = JobWatch(kopf.kopf_session, resync.compare_jobs, lambda _: asyncio.sleep(0))
         comparing = asyncio.create_task(watch.run())
         # given two jobs that are known

@@ -6,8 +6,7 @@ import json
 import pytest
 from support.fake_api import served
 
-from tfdist_operator.leader_election.lease_lock import LeaderElectionRecord, LeaseLock
-from tfdist_operator.leader_election.lease_owner import lease_owner
+from tfdist_operator.leader_election.lease_lock import LeaderElectionRecord, LeaseLock, lease_owner
 
 CLAIMS = {"kubernetes.io": {"namespace": "tfdist-system", "serviceaccount": {"name": "tfdist", "uid": "a-uid"}}}
 TOKEN = f"header.{base64.urlsafe_b64encode(json.dumps(CLAIMS).encode()).decode().rstrip('=')}.signature"

@@ -4,7 +4,7 @@ from support.factories import UID
 from support.raw import raw_pod as pod
 
 from tfdist.observed.pod import PodSummary
-from tfdist_operator.cache.informer import Watched
+from tfdist_operator.cache.informer import WatchedResource
 from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.kube.keys import NamespacedName
 
@@ -15,12 +15,12 @@ def pod_of(namespace: str, version: int) -> dict[str, object]:
 
 
 def pods_of(store: PodCache, namespace: str) -> tuple[PodSummary, ...]:
-    return store.of_job(NamespacedName(namespace, "fashion"), UID)
+    return store.job_pods(NamespacedName(namespace, "fashion"), UID)
 
 
 def test_a_namespace_s_path_is_that_of_its_own_collection() -> None:
-    assert Watched.of("api/v1", "pods", "a").path == "/api/v1/namespaces/a/pods"
-    assert Watched.of("api/v1", "pods", "").path == "/api/v1/pods"
+    assert WatchedResource.for_kind("api/v1", "pods", "a").path == "/api/v1/namespaces/a/pods"
+    assert WatchedResource.for_kind("api/v1", "pods", "").path == "/api/v1/pods"
 
 
 def test_a_list_of_one_namespace_removes_no_pod_of_another() -> None:

@@ -10,7 +10,7 @@ from support.discovery import ABSENT, FORBIDDEN, SILENT, Answer, Discovery
 from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.render.owned_kinds import POD_GROUPS, OwnedKind
 from tfdist_operator.cache import kueue
-from tfdist_operator.cache.owned_watch import served_version
+from tfdist_operator.cache.owned_cache import served_version
 
 SERVED: dict[str, Any] = {"resources": [{"name": "podgroups"}, {"name": "podgroups/status"}]}
 OTHERS: dict[str, Any] = {"resources": [{"name": "priorityclasses"}]}
@@ -51,7 +51,7 @@ async def test_an_api_that_is_missing_for_a_moment_is_unknown_and_keeps_its_watc
 @pytest.mark.parametrize("answer", [ABSENT, OTHERS], ids=["the group is absent", "the group has other resources"])
 async def test_an_api_that_was_never_there_is_absent_at_the_first_answer(answer: Any) -> None:
     cluster = await pod_groups(answer).run()
-    assert cluster.api.checked.is_set()
+    assert cluster.api.answered.is_set()
     assert cluster.published == [NOT]
     assert not cluster.informers
 
@@ -64,7 +64,7 @@ async def test_an_error_of_discovery_changes_nothing(error: Any) -> None:
 
 async def test_the_first_answer_is_waited_for() -> None:
     cluster = await pod_groups(SILENT, SILENT).run()
-    assert not cluster.api.checked.is_set()
+    assert not cluster.api.answered.is_set()
     assert cluster.api.availability is UNKNOWN
 
 
@@ -73,7 +73,7 @@ async def test_a_controller_that_may_not_read_discovery_leads_without_knowing_an
 ) -> None:
     with caplog.at_level(logging.WARNING):
         cluster = await pod_groups(FORBIDDEN, FORBIDDEN, FORBIDDEN).run()
-    assert cluster.api.checked.is_set()
+    assert cluster.api.answered.is_set()
     assert cluster.api.availability is UNKNOWN
     assert [r.message for r in caplog.records if "system:discovery" in r.message] == [caplog.records[0].message]
 
@@ -86,7 +86,7 @@ async def test_objects_that_cannot_be_listed_are_unknown_until_they_are(caplog: 
     with caplog.at_level(logging.WARNING):
         await cluster.run()
     # then
-    assert cluster.api.checked.is_set()
+    assert cluster.api.answered.is_set()
     assert (cluster.api.availability, cluster.published) == (UNKNOWN, [])
     assert ["grant it list and watch" in r.message for r in caplog.records] == [True]
     assert len(cluster.informers) == 1

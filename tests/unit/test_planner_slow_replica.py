@@ -8,7 +8,7 @@ from support.factories import UID, Lifecycle, event_reasons, manifest, report
 
 from tfdist.contract_reports import SlowReplica
 from tfdist.observed.job_view import TimestampedReport
-from tfdist_operator.cache.event_budget import BURST
+from tfdist_operator.cache.runtime_state import BURST
 
 BOTH = "worker-0:R worker-1:R"
 

@@ -26,7 +26,7 @@ def store() -> tuple[PodCache, list[NamespacedName]]:
 def test_a_created_pod_is_cached_before_the_watch_reports_it() -> None:
     pods, changed = store()
     pods.upsert(raw(5))
-    assert [p.name for p in pods.of_job(KEY, UID)] == ["fashion-worker-0"]
+    assert [p.name for p in pods.job_pods(KEY, UID)] == ["fashion-worker-0"]
     assert changed == [KEY]
 
 
@@ -34,7 +34,7 @@ def test_an_older_version_changes_nothing() -> None:
     pods, changed = store()
     pods.upsert(raw(5, phase="Running"))
     pods.upsert(raw(4, phase="Pending"))
-    assert pods.of_job(KEY, UID)[0].state == "running"
+    assert pods.job_pods(KEY, UID)[0].state == "running"
     assert len(changed) == 1
 
 
@@ -44,7 +44,7 @@ def test_a_relist_removes_pods_that_were_deleted_during_a_gap_of_the_watch() -> 
     pods.upsert(raw(6, 1, "u2"))
     changed.clear()
     pods.replace({"u2"}, 7)
-    assert [p.name for p in pods.of_job(KEY, UID)] == ["fashion-worker-1"]
+    assert [p.name for p in pods.job_pods(KEY, UID)] == ["fashion-worker-1"]
     assert changed == [KEY]
 
 
@@ -65,7 +65,7 @@ def test_the_deletion_of_a_predecessor_does_not_remove_its_successor() -> None:
 def test_pods_of_a_deleted_job_of_the_same_name_are_not_the_new_jobs() -> None:
     pods, _ = store()
     pods.upsert(raw(5))
-    assert pods.of_job(KEY, "another-uid") == ()
+    assert pods.job_pods(KEY, "another-uid") == ()
 
 
 def test_a_sidecar_decides_nothing() -> None:
@@ -75,7 +75,7 @@ def test_a_sidecar_decides_nothing() -> None:
         {"name": "tensorflow", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
     ]
     pods.upsert(raw(5, phase="Running", containerStatuses=containers))
-    assert pods.of_job(KEY, UID)[0].state == "succeeded"
+    assert pods.job_pods(KEY, UID)[0].state == "succeeded"
 
 
 def test_a_pod_that_is_relabelled_leaves_its_old_job() -> None:
@@ -87,7 +87,7 @@ def test_a_pod_that_is_relabelled_leaves_its_old_job() -> None:
     moved["metadata"]["name"] = "fashion-worker-0"
     with pytest.raises(ValueError, match="not the name"):
         pods.upsert(moved)
-    assert pods.of_job(KEY, UID) == ()
+    assert pods.job_pods(KEY, UID) == ()
     assert len(pods) == 0
     assert changed == [KEY, KEY]
 
@@ -99,7 +99,7 @@ def test_a_pod_whose_labels_are_broken_leaves_its_job() -> None:
     broken["metadata"]["labels"]["tfdist.dev/index"] = "many"
     with pytest.raises(ValueError, match="many"):
         pods.upsert(broken)
-    assert pods.of_job(KEY, UID) == ()
+    assert pods.job_pods(KEY, UID) == ()
     assert changed == [KEY, KEY]
 
 
@@ -120,7 +120,7 @@ def test_only_a_pod_with_the_name_that_its_job_would_give_it_is_a_replica(name: 
     forged["metadata"]["name"] = name
     with pytest.raises(ValueError, match="not the name"):
         pods.upsert(forged)
-    assert pods.of_job(KEY, UID) == ()
+    assert pods.job_pods(KEY, UID) == ()
 
 
 def ended(code: int) -> dict[str, Any]:
@@ -137,12 +137,12 @@ def test_a_pod_that_succeeded_as_it_was_deleted_stays_until_a_reconcile_has_obse
     # when it is deleted
     pods.on_delete(raw(7, **ended(0)))
     # then the job has it as succeeded and deleted, and it takes no request
-    (found,) = pods.of_job(KEY, UID)
+    (found,) = pods.job_pods(KEY, UID)
     assert (found.state, found.deleting, pods.find(KEY, UID, found.name)) == ("succeeded", True, None)
     assert KEY in changed
     # and a reconcile that has observed it removes it
-    pods.forget_removed(KEY, pods.removed(KEY))
-    assert pods.of_job(KEY, UID) == ()
+    pods.forget_removed(KEY, pods.removed_uids(KEY))
+    assert pods.job_pods(KEY, UID) == ()
 
 
 @pytest.mark.parametrize("last", [ended(42), ended(137), {"phase": "Running"}])
@@ -150,14 +150,14 @@ def test_a_deleted_pod_that_did_not_succeed_is_gone(last: dict[str, Any]) -> Non
     pods, _ = store()
     pods.upsert(raw(5, phase="Running"))
     pods.on_delete(raw(7, **last))
-    assert pods.of_job(KEY, UID) == ()
+    assert pods.job_pods(KEY, UID) == ()
 
 
 def test_a_success_before_a_gap_of_the_watch_stays_too() -> None:
     pods, _ = store()
     pods.upsert(raw(5, **ended(0)))
     pods.replace(set(), 7)
-    assert len(pods.of_job(KEY, UID)) == 1
+    assert len(pods.job_pods(KEY, UID)) == 1
 
 
 def test_a_standby_keeps_deleted_pods_for_minutes_only() -> None:
@@ -171,7 +171,7 @@ def test_a_standby_keeps_deleted_pods_for_minutes_only() -> None:
     pods.upsert(raw(7, 1, "u2", **ended(0)))
     pods.on_delete(raw(8, 1, "u2", **ended(0)))
     # then only that one is kept
-    assert pods.removed(KEY) == {"u2"}
+    assert pods.removed_uids(KEY) == {"u2"}
 
 
 def test_a_job_is_listed_as_waiting_while_one_of_its_pods_is_unschedulable() -> None:
@@ -180,11 +180,11 @@ def test_a_job_is_listed_as_waiting_while_one_of_its_pods_is_unschedulable() -> 
     unscheduled = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
     pods.upsert(raw(5, 0, "u1", **unscheduled))
     pods.upsert(raw(6, 1, "u2", **unscheduled))
-    assert list(pods.unschedulable()) == [KEY]
+    assert list(pods.unschedulable_jobs()) == [KEY]
     # when one is scheduled, it still waits for the other
     pods.upsert(raw(7, 0, "u1", phase="Running"))
-    assert list(pods.unschedulable()) == [KEY]
+    assert list(pods.unschedulable_jobs()) == [KEY]
     # when the other is deleted
     pods.on_delete(raw(8, 1, "u2", **unscheduled))
     # then
-    assert not pods.unschedulable()
+    assert not pods.unschedulable_jobs()

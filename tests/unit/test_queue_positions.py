@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from tfdist_operator.kube.errors import ApiError, NotFound
-from tfdist_operator.kube.queue_positions import QueuePositions
+from tfdist_operator.cache.kueue import QueuePositions
+from tfdist_operator.kube.errors import ApiError, NotFoundError
 
 QUEUE = ("team", "a")
-ABSENT = NotFound(404, "NotFound", "the server could not find the requested resource")
+ABSENT = NotFoundError(404, "NotFound", "the server could not find the requested resource")
 
 
 class Server:

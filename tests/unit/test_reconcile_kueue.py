@@ -177,7 +177,7 @@ async def test_a_workload_that_exists_already_is_taken_up(bench: Bench) -> None:
     # when its successor has not seen the Workload
     assert await bench.reconcile()
     # then
-    assert bench.kueue.workloads.of_job(KEY, UID) is not None
+    assert bench.kueue.workloads.job_workload(KEY, UID) is not None
     assert bench.api.requests("workloads", "POST") == ["POST", "POST"]
 
 

@@ -28,7 +28,7 @@ async def test_a_replica_that_succeeds_as_it_is_deleted_completes_the_job(bench:
     assert await bench.reconcile()
     # then the job has succeeded, and is reconciled again without the pods
     assert bench.api.objects[JOB]["status"]["phase"] == "Succeeded"
-    assert bench.pods.of_job(KEY, UID) == ()
+    assert bench.pods.job_pods(KEY, UID) == ()
     assert len(bench.queue) == 1
 
 
@@ -37,6 +37,6 @@ async def test_a_job_that_is_deleted_leaves_no_removed_pod_in_memory(bench: Benc
     await bench.reconcile()
     bench.jobs.on_delete(bench.api.objects[JOB])
     bench.remove("worker-0", exit_code=0)
-    assert bench.pods.removed(KEY)
+    assert bench.pods.removed_uids(KEY)
     await bench.reconcile()
-    assert not bench.pods.removed(KEY)
+    assert not bench.pods.removed_uids(KEY)

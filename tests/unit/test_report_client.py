@@ -19,10 +19,10 @@ from tfdist.observed.job_view import ProbeResult
 from tfdist.observed.probe import Unreported
 from tfdist.planner.plan import ProbeTarget
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.replica_reports import client as client_module
 from tfdist_operator.replica_reports import diagnosis as diagnosis_module
-from tfdist_operator.replica_reports.client import ReportClient
+from tfdist_operator.replica_reports import report_client as client_module
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
+from tfdist_operator.replica_reports.report_client import ReportClient
 
 GOOD: dict[str, Any] = {"role": "worker", "index": 0, "attempt": 0, "phase": "training", "step": 5, "totalSteps": 10}
 BODY = json.dumps(GOOD).encode()
@@ -64,7 +64,7 @@ async def test_a_redirect_is_not_followed_and_what_it_leads_to_stays_unread(
         )
         async with replica(monkeypatch, sends(answer)) as ip:
             assert await client.progress(ip) is Unreported.UNREADABLE
-            result = await Diagnosis(client).evidence("why", [ProbeTarget(Role.WORKER, 0, ip)])
+            result = await Diagnosis(client).find_suspect("why", [ProbeTarget(Role.WORKER, 0, ip)])
     assert (asked, "SECRET" in result.stacks, result.unresponsive) == ([], False, ())
 
 
@@ -100,7 +100,7 @@ async def test_an_answer_that_is_no_report_is_unreadable_and_read_no_further_tha
     before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     async with replica(monkeypatch, answer) as ip:
         assert await client.progress(ip) is Unreported.UNREADABLE
-        result = await Diagnosis(client).evidence("why", [ProbeTarget(Role.WORKER, 0, ip)])
+        result = await Diagnosis(client).find_suspect("why", [ProbeTarget(Role.WORKER, 0, ip)])
     assert (result.unresponsive, result.behind) == ((), ""), "only a replica that does not answer is to blame"
     assert len(result.stacks) <= 4096
     assert time.monotonic() - begun < 10
@@ -113,7 +113,7 @@ async def test_a_replica_without_a_report_server_is_not_to_blame(
     """Given a program of which only the chief reports, when the gang stalls, then no other replica is named."""
     monkeypatch.setattr(contract, "REPORT_PORT", free_ports(1)[0])
     assert await client.progress(HERE) is Unreported.NO_SERVER
-    result = await Diagnosis(client).evidence("why", [ProbeTarget(Role.WORKER, 0, HERE)])
+    result = await Diagnosis(client).find_suspect("why", [ProbeTarget(Role.WORKER, 0, HERE)])
     assert result == ProbeResult("why", "", "worker-0: has no report server")
 
 
@@ -122,7 +122,7 @@ async def test_a_replica_that_never_answers_gives_no_answer(
 ) -> None:
     async with replica(monkeypatch, sends()) as ip:
         assert await client.progress(ip) is Unreported.NO_ANSWER
-        result = await Diagnosis(client).evidence("why", [ProbeTarget(Role.WORKER, 0, ip)])
+        result = await Diagnosis(client).find_suspect("why", [ProbeTarget(Role.WORKER, 0, ip)])
     assert result == ProbeResult("why", "worker-0", "worker-0: does not answer", ("worker-0",))
 
 
@@ -138,7 +138,7 @@ async def test_a_request_asks_for_no_compression_and_brings_no_cookie_of_another
 
 async def test_stacks_lose_what_would_act_on_a_terminal(client: ReportClient, monkeypatch: pytest.MonkeyPatch) -> None:
     async with replica(monkeypatch, sends(ok(b"\x1b[2Jline one\nline two\x00"))) as ip:
-        result = await Diagnosis(client).evidence("why", [ProbeTarget(Role.WORKER, 0, ip)])
+        result = await Diagnosis(client).find_suspect("why", [ProbeTarget(Role.WORKER, 0, ip)])
     assert "line one\nline two" in result.stacks
     assert not {"\x1b", "\x00"} & set(result.stacks)
 
@@ -163,7 +163,7 @@ async def test_the_diagnosis_of_one_jobs_silent_replicas_delays_no_other_request
         silent = [ProbeTarget(Role.WORKER, number, ip) for number in range(400)]
         diagnosis.start(NamespacedName("team", "stalled"), "one", silent, found.append)
         diagnosis.start(NamespacedName("team", "stalled"), "one", silent, found.append)  # in progress already
-        for _ in range(diagnosis_module.REQUESTS_OF_ONE_JOB):
+        for _ in range(diagnosis_module.REQUESTS_PER_JOB):
             await asyncio.wait_for(asked.get(), 60)
         answers = True
         assert isinstance(await asyncio.wait_for(client.progress(ip), 60), ProgressReport)

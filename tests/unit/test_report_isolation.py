@@ -14,10 +14,10 @@ from tfdist.observed.probe import Unreported
 from tfdist.planner.plan import ProbeTarget
 from tfdist.report_response import ReportResponse
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.replica_reports import client as client_module
 from tfdist_operator.replica_reports import diagnosis as diagnosis_module
-from tfdist_operator.replica_reports.client import ReportClient
+from tfdist_operator.replica_reports import report_client as client_module
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
+from tfdist_operator.replica_reports.report_client import ReportClient
 
 BODY = b'{"role": "worker", "index": 0, "attempt": 0, "phase": "training", "step": 5}'
 

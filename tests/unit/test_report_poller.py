@@ -21,9 +21,8 @@ from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.cache.runtime_state import RuntimeStateStore
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.metrics import PROGRESS_RATIO
-from tfdist_operator.replica_reports.client import ReportClient
-from tfdist_operator.replica_reports.poll_rate import POLLED_PER_SECOND, WRITTEN_PER_SECOND, PollRate
-from tfdist_operator.replica_reports.poller import ReportPoller
+from tfdist_operator.replica_reports.poller import POLLED_PER_SECOND, WRITTEN_PER_SECOND, PollRate, ReportPoller
+from tfdist_operator.replica_reports.report_client import ReportClient
 
 TRAINS = ProgressReport(role=Role.WORKER, index=0, attempt=0, phase=Phase.TRAINING, step=5)
 

@@ -10,18 +10,18 @@ from support.factories import UID, manifest
 from support.fake_api import FakeApi, served
 from support.raw import raw_pod
 
-from tfdist_operator.cache.informer import Watched
+from tfdist_operator.cache.informer import WatchedResource
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.pod_cache import PodCache
-from tfdist_operator.cache.resync import Compared, Resync
-from tfdist_operator.kube.client import Client
+from tfdist_operator.cache.resync import CacheComparison, Resync
+from tfdist_operator.kube.client import ApiClient
 from tfdist_operator.kube.keys import NamespacedName
 
 KEY = NamespacedName("team", "fashion")
 JOB = "/apis/tfdist.dev/v1/namespaces/team/tfdistjobs/fashion"
 POD = "/api/v1/namespaces/team/pods/fashion-worker-0"
-JOBS = Watched.of("apis/tfdist.dev/v1", "tfdistjobs", "")
-PODS = Watched.of("api/v1", "pods", "", "tfdist.dev/job")
+JOBS = WatchedResource.for_kind("apis/tfdist.dev/v1", "tfdistjobs", "")
+PODS = WatchedResource.for_kind("api/v1", "pods", "", "tfdist.dev/job")
 
 MALFORMED: tuple[Any, ...] = (
     {},
@@ -39,7 +39,7 @@ MALFORMED: tuple[Any, ...] = (
 class Bench:
     """Caches of jobs and pods of a fake API server, and their resync."""
 
-    def __init__(self, api: FakeApi, client: Client) -> None:
+    def __init__(self, api: FakeApi, client: ApiClient) -> None:
         self.api = api
         self.changed: list[NamespacedName] = []
         self.jobs = JobCache(on_change=self.changed.append)
@@ -50,7 +50,7 @@ class Bench:
         self.during_sleep: Callable[[], None] = lambda: None
         self.resyncs = 1
         caches = ((JOBS, self.jobs), (PODS, self.pods))
-        compared = [Compared(w, c, partial(self.connected_again.append, w.plural)) for w, c in caches]
+        compared = [CacheComparison(w, c, partial(self.connected_again.append, w.plural)) for w, c in caches]
         self.resync = Resync(client, compared[:1], compared[1:], self.marked.append, sleep=self._sleep)
 
     async def _sleep(self, seconds: float) -> None:

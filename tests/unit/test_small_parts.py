@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfdist.progress import duration
-from tfdist_operator.kube.merge_patch import merge_patch
+from tfdist_operator.kube.json_bodies import merge_patch
 from tfdist_operator.kube.slow_start import slow_start
 
 JSON = st.recursive(

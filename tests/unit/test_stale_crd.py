@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tfdist.api.crd import JOB, SWEEP, ResourceKind, crd
-from tfdist_operator.kube.errors import ApiError, Forbidden, NotFound, Unavailable
-from tfdist_operator.kube.stale_crd import CrdCheck
+from tfdist_operator.kube.errors import ApiError, ForbiddenError, NotFoundError, UnavailableError
+from tfdist_operator.kube.preflight import CrdCheck
 
 Json = dict[str, Any]
 Change = Callable[[Json], object]
@@ -75,7 +75,7 @@ async def test_a_replica_waits_for_a_crd_of_sweeps_that_has_every_field() -> Non
 
 
 async def test_without_a_crd_of_sweeps_no_replica_waits(caplog: pytest.LogCaptureFixture) -> None:
-    server = Server(served(), sweeps=[NotFound(404, "", "")])
+    server = Server(served(), sweeps=[NotFoundError(404, "", "")])
     await server.check.wait()
     assert (server.waits, caplog.messages) == ([], [])
 
@@ -93,7 +93,9 @@ async def test_an_open_part_drops_nothing() -> None:
     assert server.waits == []
 
 
-@pytest.mark.parametrize("answer", [Forbidden(403, "Forbidden", ""), NotFound(404, "", ""), {}, {"components": 1}])
+@pytest.mark.parametrize(
+    "answer", [ForbiddenError(403, "Forbidden", ""), NotFoundError(404, "", ""), {}, {"components": 1}]
+)
 async def test_a_schema_that_cannot_be_read_stops_no_replica(answer: Json | ApiError) -> None:
     server = Server(answer)
     await server.check.wait()
@@ -101,6 +103,6 @@ async def test_a_schema_that_cannot_be_read_stops_no_replica(answer: Json | ApiE
 
 
 async def test_a_request_that_is_not_answered_is_repeated() -> None:
-    server = Server(Unavailable(503, "", ""), served())
+    server = Server(UnavailableError(503, "", ""), served())
     await server.check.wait()
     assert server.waits == [""]

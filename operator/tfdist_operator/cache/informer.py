@@ -1,15 +1,6 @@
 """An informer, as client-go's reflector: it lists, watches, and lists again when the watch cannot be resumed.
 
-The initial list is streamed: the server sends each object as an event, and a bookmark at the end of the list. So only
-one object is in memory at a time, and the same connection continues as the watch. From servers without streamed lists
-the informer reads pages.
-
-Objects that a list lacks are removed from the store, which covers deletions during an interruption. A watch resumes
-from the last resource version that it received, bookmarks included, so a broken connection needs no list.
-`last_contact` is the time of the last data from the server, or of its answer to the request for a watch that resumes. A
-watch that receives nothing for longer than the interval of the server's bookmarks is replaced, in case its connection
-is dead. On an idle cluster that is no error: an API server sends no bookmarks for a kind of which it has seen no change
-since its start, unless its etcd reports progress (`--watch-progress-notify-interval`, which kubeadm sets).
+`last_contact` is the time of the last data from the server, or of its answer to the request for a watch that resumes.
 
 No content that the server stores or sends ends an informer: an object that the handler cannot parse is logged and
 ignored, and every other error is retried with a growing delay.
@@ -25,11 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from tfdist_operator.kube.backoff import RECONNECT
-from tfdist_operator.kube.client import JSON, METADATA, METADATA_LIST, Client
-from tfdist_operator.kube.decode import LineBuffer, decode
-from tfdist_operator.kube.errors import ApiError, Gone, Rejected, Silent, error_for
+from tfdist_operator.kube.client import JSON, METADATA, METADATA_LIST, ApiClient
+from tfdist_operator.kube.errors import ApiError, GoneError, RejectedError, SilentWatchError, error_for
+from tfdist_operator.kube.json_bodies import LineBuffer, decode, list_items
 from tfdist_operator.kube.keys import ALL_NAMESPACES
-from tfdist_operator.kube.pages import items
 from tfdist_operator.metrics import WATCH_RESTARTS
 
 log = logging.getLogger(__name__)
@@ -39,7 +29,7 @@ Raw = Mapping[str, Any]
 _PAGE: Final = "500"
 _WATCH_SECONDS: Final = 300
 _SILENCE_SECONDS: Final = 120.0
-"""The API server sends a bookmark about every minute, if any."""
+"""An API server that sends bookmarks sends one about every minute."""
 _PAUSE_SECONDS: Final = 0.1
 """Minimum pause between two watches: a server that ends each at once causes no tight loop."""
 _RESUMED: Final = 3
@@ -67,7 +57,7 @@ class ResourceEventHandler(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedResource:
     """A watched resource: the path of its collection, its plural, and the label selector."""
 
     path: str
@@ -77,9 +67,9 @@ class Watched:
     metadata_only: bool = False
 
     @classmethod
-    def of(
+    def for_kind(
         cls, group_version: str, plural: str, namespace: str, selector: str = "", *, metadata_only: bool = False
-    ) -> "Watched":
+    ) -> "WatchedResource":
         """Return the kind in one namespace, or in all when `namespace` is empty."""
         namespace_path = f"namespaces/{namespace}/" if namespace else ""
         return cls(f"/{group_version}/{namespace_path}{plural}", plural, selector, namespace, metadata_only)
@@ -108,8 +98,8 @@ class Informer:
 
     def __init__(
         self,
-        client: Client,
-        watched: Watched,
+        client: ApiClient,
+        watched: WatchedResource,
         handler: ResourceEventHandler,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -122,7 +112,8 @@ class Informer:
         self._sleep = sleep
         self._failures = 0
         self._turn: asyncio.Task[None] | None = None
-        self._errors = 0  # consecutive error events of the server
+        self._errors = 0
+        """Number of consecutive error events of the server."""
         self.synced = asyncio.Event()
         self.last_contact = time.monotonic()
         WATCH_RESTARTS.labels(resource=self.plural)  # shown from 0 on
@@ -133,7 +124,7 @@ class Informer:
         return self._watched.plural
 
     @property
-    def what(self) -> str:
+    def name(self) -> str:
         """The watched resource and its namespace, for messages."""
         return f"{self.plural} of {self._watched.namespace}" if self._watched.namespace else self.plural
 
@@ -150,9 +141,10 @@ class Informer:
                 await self._turn
             except asyncio.CancelledError:
                 task = asyncio.current_task()
+                # `reconnect` cancels the turn; a cancellation of this task itself ends the informer.
                 if not self._turn.cancelled() or (task is not None and task.cancelling()):
                     raise
-                log.info("watch is connected again", extra={"resource": self.what})
+                log.info("watch is connected again", extra={"resource": self.name})
 
     async def _list_and_watch(self) -> None:
         while True:
@@ -160,17 +152,23 @@ class Informer:
                 if not self._version and not self._streams_lists:
                     await self._list_pages()
                 await self._watch()
-            except Silent as error:
+            # Replaced in case its connection is dead. On an idle cluster silence is not an error: an API server sends
+            # no bookmarks for a kind that has not changed since its start, unless its etcd reports progress
+            # (`--watch-progress-notify-interval`).
+            except SilentWatchError as error:
                 await self._on_silence(error)
-            except Gone as error:
-                log.info("relist", extra={"resource": self.what, "error": str(error)})
+            # The version to resume from has been compacted: only a list shows what has changed since.
+            except GoneError as error:
+                log.info("relist", extra={"resource": self.name, "error": str(error)})
                 self._version = ""
                 await self._back_off(error)
             except ApiError as error:
                 self._give_up_streamed_lists(error)
                 await self._back_off(error)
             except Exception as error:
-                log.exception("watch failed with an unexpected error", extra={"resource": self.what})
+                # No content that the server stores or sends may end an informer. What has been delivered is not certain
+                # now: list again.
+                log.exception("watch failed with an unexpected error", extra={"resource": self.name})
                 self._version = ""
                 await self._back_off(error)
             WATCH_RESTARTS.labels(resource=self.plural).inc()
@@ -179,20 +177,20 @@ class Informer:
     def _give_up_streamed_lists(self, error: ApiError) -> None:
         """List in pages from now on, if the server has rejected a streamed list."""
         requested = not self._version and self._streams_lists
-        if requested and isinstance(error, Rejected) and error.code in _NO_STREAMED_LISTS:
-            log.info("the server does not stream lists", extra={"resource": self.what, "answer": str(error)})
+        if requested and isinstance(error, RejectedError) and error.code in _NO_STREAMED_LISTS:
+            log.info("the server does not stream lists", extra={"resource": self.name, "answer": str(error)})
             self._streams_lists = False
 
-    async def _on_silence(self, error: Silent) -> None:
+    async def _on_silence(self, error: SilentWatchError) -> None:
         """Resume a watch after a timeout, which may mean no change; a list that does not end is an error."""
         if self._listing is not None:
             await self._back_off(error)
         else:
-            log.debug("watch is silent; it is resumed", extra={"resource": self.what})
+            log.debug("watch is silent; it is resumed", extra={"resource": self.name})
 
     async def _back_off(self, error: Exception) -> None:
         self._failures += 1
-        fields = {"resource": self.what, "error": str(error), "failures": self._failures}
+        fields = {"resource": self.name, "error": str(error), "failures": self._failures}
         log.warning("watch interrupted; it is resumed", extra=fields)
         await self._sleep(RECONNECT.seconds(self._failures))
 
@@ -203,7 +201,7 @@ class Informer:
             page = await self._client.request(
                 "GET", self._watched.path, resource=self.plural, query=query, accept=self._watched.accepts_list
             )
-            for item in items(page):
+            for item in list_items(page):
                 self._dispatch(item)
                 uids.add(item["metadata"]["uid"])
             query["continue"] = page["metadata"].get("continue", "")
@@ -212,6 +210,7 @@ class Informer:
         self._on_list(uids, page["metadata"]["resourceVersion"])
 
     def _on_list(self, uids: AbstractSet[str], version: str) -> None:
+        # What the list lacks was deleted during an interruption, for which no event comes.
         self._handler.replace(uids, int(version), self._watched.namespace)
         self._handler.on_bookmark(int(version), self._watched.namespace)
         self._version = version
@@ -229,6 +228,8 @@ class Informer:
         if self._version:
             query["resourceVersion"] = self._version
         else:
+            # The server sends each object as an event, so that only one is in memory at a time, and the same connection
+            # continues as the watch.
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         self._listing = None if self._version else set()
         path, accept = self._watched.path, self._watched.accepts_object
@@ -242,7 +243,8 @@ class Informer:
                 for line in buffer.feed(chunk):
                     self._read(line)
                 if buffer.pending > _LONGEST_LINE:
-                    raise Gone(0, "Malformed", "a watch event is longer than any object can be")
+                    # A stream without line ends would fill the memory.
+                    raise GoneError(0, "Malformed", "a watch event is longer than any object can be")
 
     def _read(self, line: bytes) -> None:
         """Handle one line of the watch; a line that is not an event is skipped."""
@@ -251,7 +253,7 @@ class Informer:
             event = decode(line)
             kind, item, meta = event["type"], event["object"], event["object"].get("metadata", {})
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            log.warning("line of a watch is not an event; skipped", extra={"resource": self.what, "error": repr(error)})
+            log.warning("line of a watch is not an event; skipped", extra={"resource": self.name, "error": repr(error)})
             return
         if kind == "ERROR":
             raise self._error(item)
@@ -260,10 +262,11 @@ class Informer:
         self._advance(kind, meta)
 
     def _error(self, status: Mapping[str, Any]) -> ApiError:
-        """Return the error of an error event; after repeated errors it is `Gone`, which leads to a list."""
+        """Return the error of an error event; after repeated errors it is `GoneError`, which leads to a list."""
         self._errors += 1
         error = error_for(status.get("code", 410), status.get("reason", "Expired"), status.get("message", ""))
-        return error if self._errors <= _RESUMED else Gone(error.code, error.reason, error.message)
+        # A list of everything is expensive: after an error event the watch is resumed a few times before one.
+        return error if self._errors <= _RESUMED else GoneError(error.code, error.reason, error.message)
 
     def _advance(self, kind: str, meta: Mapping[str, Any]) -> None:
         """Record the resource version of an event, or the object of the list that the watch begins with."""
@@ -271,6 +274,7 @@ class Informer:
             self._version = meta["resourceVersion"]
             self._failures = self._errors = 0
             self._handler.on_bookmark(int(self._version), self._watched.namespace)
+        # Before this bookmark the cache is incomplete: an object that has not come yet is not deleted.
         elif kind == "BOOKMARK" and _END_OF_LIST in (meta.get("annotations") or {}):
             uids, self._listing = self._listing, None
             self._on_list(uids, meta["resourceVersion"])

@@ -17,10 +17,17 @@ from tfdist.outcome import read_status_json
 from tfdist.planner.directory_in_use import has_begun
 from tfdist.render.written_directories import StorageLocation, WrittenDirectory
 from tfdist.validation.structure import MAX_SPEC_BYTES
-from tfdist_operator.cache.object_cache import Name, ObjectCache, OnChange, Raw, ignore_changes
-from tfdist_operator.cache.specifications import Older, ReadSpecification, SpecificationReader, restart_request
+from tfdist_operator.cache.resource_cache import Name, OnChange, Raw, ResourceCache, ignore_changes
+from tfdist_operator.cache.specifications import (
+    OlderSpecifications,
+    ParsedSpecification,
+    SpecificationReader,
+    restart_request,
+)
 from tfdist_operator.cache.written_directories import Rank, WrittenDirectories
 from tfdist_operator.kube.keys import NamespacedName
+
+_TERMINAL: Final = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +63,12 @@ class CachedJob(StoredJob):
     """`runPolicy.suspend`, also of an invalid job."""
     large: bytes = b""
     """A large specification that has not been read, as JSON with its metadata; b"" for any other."""
-    older_texts: Older = field(default_factory=dict)
-    """As `older`, with those that have not been read."""
+    older_texts: OlderSpecifications = field(default_factory=dict)
+    """As `older`, with the specifications that have not been read."""
     written: tuple[WrittenDirectory, ...] = ()
-    """The directories that it writes; none for an invalid job, too."""
+    """The directories that it writes; none if the job is invalid."""
     written_known: bool = True
-    """Whether `written` are those of this generation: a large specification is read later."""
+    """Whether `written` belongs to this generation: a large specification is read later."""
     sweep: OwningSweep | None = None
     """The sweep that owns it."""
     counters_only: bool = False
@@ -77,7 +84,7 @@ class CachedJob(StoredJob):
         return (self.created_at, self.uid) < (other.created_at, other.uid)
 
 
-class JobCache(ObjectCache[CachedJob]):
+class JobCache(ResourceCache[CachedJob]):
     """Jobs by key. kopf passes no bookmarks to handlers: tombstones reject stale versions of deleted jobs.
 
     Args:
@@ -112,7 +119,7 @@ class JobCache(ObjectCache[CachedJob]):
         return [job for _, job in self._objects.values()]
 
     def read(self, job: CachedJob) -> CachedJob:
-        """Return a job with its specification, which is parsed now if it is large; one thread at a time calls it."""
+        """Return a job with its specification, which is parsed now if it is large. Called by one thread at a time."""
         if job.large:
             read = self._reader.read_large(job.large, from_json(job.status_json))
             job = replace(job, large=b"", written_known=True, **_fields(read))
@@ -123,13 +130,14 @@ class JobCache(ObjectCache[CachedJob]):
     def locate(self, job: CachedJob) -> None:
         """Store the directories of a job that `read` has returned, unless it has a newer specification."""
         cached = self.get(job.key)
+        # The job has changed while the thread has read it.
         if cached is None or (cached.uid, cached.generation) != (job.uid, job.generation):
             return
         located = replace(cached, written=job.written, written_known=True)
         self._objects[job.key] = job.key, located
         self._index(cached, located)
 
-    def unlocated(self, namespace: str) -> list[CachedJob]:
+    def unlocated_jobs(self, namespace: str) -> list[CachedJob]:
         """Return the jobs of a namespace whose directories are not known."""
         return [job for key in self._unlocated if key.namespace == namespace and (job := self.get(key))]
 
@@ -139,7 +147,7 @@ class JobCache(ObjectCache[CachedJob]):
             first = self.directories.first(job.key, written.location)
             other = self.get(first) if first is not None else None
             if other is not None:
-                field = next(each.field for each in other.written if each.location == written.location)
+                field = next(directory.field for directory in other.written if directory.location == written.location)
                 return DirectoryUser(other.key.name, field, written)
         return None
 
@@ -149,6 +157,7 @@ class JobCache(ObjectCache[CachedJob]):
         if job is None or job.phase in _TERMINAL or is_foreign(job.managed_by):
             return None
         begun = self._has_begun(job)
+        # A job that is to be suspended counts until its pods have ended; one that has not begun writes nothing.
         return None if job.suspended and not begun else (not begun, job.created_at, job.uid)
 
     def _has_begun(self, job: CachedJob) -> bool:
@@ -168,6 +177,7 @@ class JobCache(ObjectCache[CachedJob]):
         key = NamespacedName(meta["namespace"], meta["name"])
         self._store(raw)
         cached = self.get(key)
+        # An event of counters alone would cause a reconcile after each poll that writes them.
         if cached is None or not cached.counters_only:
             self._on_change(key)
         self._report_trial(cached)
@@ -192,7 +202,8 @@ class JobCache(ObjectCache[CachedJob]):
         if cached is not None and cached.uid == job.uid:
             del self._objects[job.key]
             self._on_removed(job.key, job.key, cached, None)
-            self._bury(cached.uid, cached.resource_version)
+            # A version that the watch delivers late does not restore the job.
+            self._add_tombstone(cached.uid, cached.resource_version)
 
     def _report_trial(self, job: CachedJob | None) -> None:
         if job is not None and job.sweep is not None:
@@ -222,9 +233,10 @@ class JobCache(ObjectCache[CachedJob]):
         meta = raw["metadata"]
         key = NamespacedName(meta["namespace"], meta["name"])
         previous, status = self.get(key), raw.get("status") or {}
+        # Another job of the same name: nothing of the former may be kept for it.
         if previous is not None and previous.uid != meta["uid"]:
             previous = None
-        older = self._reader.older(raw, _specifications(previous))
+        older = self._reader.older_specifications(raw, _specifications(previous))
         job = CachedJob(
             key=key,
             name=key.name,
@@ -237,8 +249,8 @@ class JobCache(ObjectCache[CachedJob]):
             managed_by=_text(_run_policy(raw).get("managedBy")),
             suspended=_run_policy(raw).get("suspend") is True,
             created_at=meta.get("creationTimestamp", ""),
-            older={number: found for number, found in older.items() if not isinstance(found, bytes)},
-            older_texts=older if any(isinstance(found, bytes) for found in older.values()) else {},
+            older={number: spec for number, spec in older.items() if not isinstance(spec, bytes)},
+            older_texts=older if any(isinstance(spec, bytes) for spec in older.values()) else {},
             restarted_at=restart_request(raw),
             sweep=_owning_sweep(meta),
             **self._specification(raw, previous),
@@ -248,11 +260,12 @@ class JobCache(ObjectCache[CachedJob]):
     def _specification(self, raw: Raw, previous: CachedJob | None) -> dict[str, Any]:
         """Return the fields of the specification: read now, before for the same generation, or later if it is large."""
         meta = raw["metadata"]
+        # A specification changes only with the generation: events of the status do not parse it again.
         known = previous if previous is not None and previous.generation == meta["generation"] else None
         if known is not None and not known.large:
             labelled = _with_labels(known.job, meta), _with_labels(known.partial, meta)
             return _fields(known) | {"job": labelled[0], "partial": labelled[1]}
-        text = self._reader.large(raw)
+        text = self._reader.large_json(raw)
         if not text:
             return _fields(self._reader.read(raw))
         writes = "checkpoint" in raw["spec"]  # without which it exports nothing either
@@ -260,16 +273,14 @@ class JobCache(ObjectCache[CachedJob]):
             "job": None,
             "problems": (),
             "large": text,
+            # Those of the former generation count until the new specification is read (ADR 31).
             "written": previous.written if previous is not None and writes else (),
             "written_known": not writes or (known is not None and known.written_known),
         }
 
 
-_TERMINAL: Final = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED})
-
-
-def _fields(read: CachedJob | ReadSpecification) -> dict[str, Any]:
-    """Return the fields of a job that follow from its specification, which has been read."""
+def _fields(read: CachedJob | ParsedSpecification) -> dict[str, Any]:
+    """Return the fields of a job that follow from its parsed specification."""
     return {
         "job": read.job,
         "problems": read.problems,
@@ -308,7 +319,7 @@ def _owning_sweep(meta: Raw) -> OwningSweep | None:
     return None
 
 
-def _specifications(previous: CachedJob | None) -> Older:
+def _specifications(previous: CachedJob | None) -> OlderSpecifications:
     """Return the valid specifications of a job that this process has observed, by generation."""
     if previous is None:
         return {}
@@ -317,7 +328,7 @@ def _specifications(previous: CachedJob | None) -> Older:
 
 
 def _run_policy(raw: Raw) -> Raw:
-    """Return `runPolicy` of a specification of any content."""
+    """Return `runPolicy` of a specification, whose content may be anything."""
     spec = raw.get("spec")
     policy = spec.get("runPolicy") if isinstance(spec, Mapping) else None
     return policy if isinstance(policy, Mapping) else {}

@@ -15,7 +15,7 @@ from pydantic_core import from_json, to_json
 from tfdist.validation import FieldError, ValidationFailed
 from tfdist.validation.structure import OmittedSpec, bounded
 from tfdist_operator.budget import BUDGET, SLOW_SECONDS
-from tfdist_operator.cache.object_cache import Raw
+from tfdist_operator.cache.resource_cache import Raw
 from tfdist_operator.metrics import SLOW_OBJECTS
 
 log = logging.getLogger(__name__)
@@ -40,17 +40,19 @@ class LargeSpec(OmittedSpec):
     text: bytes = b""
 
 
-def slim(raw: dict[str, Any], max_bytes: int) -> dict[str, Any]:
+def shrink_manifest(raw: dict[str, Any], max_bytes: int) -> dict[str, Any]:
     """Return a manifest that takes little memory: a large specification is one string, and too large a one omitted.
 
-    `restored` returns it with `LargeSpec` or `OmittedSpec`.
+    `restore_manifest` returns it with `LargeSpec` or `OmittedSpec`.
     """
     small = bounded(raw, LARGE_BYTES)
     if small is raw:
         return raw
     spec, policies = raw["spec"], dict(small["spec"])
+    # Too large to be valid: only its policies are kept.
     if bounded(raw, max_bytes) is not raw:
         return {**raw, "spec": policies, _OMITTED: True}
+    # Whether the job writes to a directory must be known before the specification is read (ADR 31).
     if "checkpoint" in spec:
         policies.setdefault("checkpoint", {})
     return {**raw, "spec": policies, _LARGE: manifest_json(raw, to_json(spec)).decode()}
@@ -73,11 +75,11 @@ def manifest_json(raw: Raw, spec: bytes | None = None) -> bytes:
 
 def read_manifest(text: bytes) -> dict[str, Any]:
     """Return a manifest from its JSON."""
-    return restored(from_json(text))
+    return restore_manifest(from_json(text))
 
 
-def restored(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the manifest that `slim` or `manifest_json` was made from, with a place holder for what it omits."""
+def restore_manifest(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the manifest that `shrink_manifest` or `manifest_json` got, with a placeholder for what it omits."""
     if raw.get(_OMITTED) is True:
         return {**raw, "spec": OmittedSpec(raw["spec"])}
     if isinstance(text := raw.get(_LARGE), str):
@@ -85,7 +87,7 @@ def restored(raw: dict[str, Any]) -> dict[str, Any]:
     return raw
 
 
-class Kept(Generic[T]):
+class ParseCache(Generic[T]):
     """What was read last, by its JSON; together at most two MiB of JSON. Used by one thread at a time."""
 
     def __init__(self) -> None:
@@ -93,19 +95,19 @@ class Kept(Generic[T]):
         self._bytes = 0
 
     def get(self, text: bytes, read: Callable[[bytes], T]) -> T:
-        """Return what `read` makes of a text, and keep it."""
+        """Return the result of `read` for a text, and keep it."""
         if text in self._items:
             self._items.move_to_end(text)
             return self._items[text]
-        found = self._items[text] = read(text)
+        value = self._items[text] = read(text)
         self._bytes += len(text)
         while self._bytes > _KEPT_BYTES:
             oldest, _ = self._items.popitem(last=False)
             self._bytes -= len(oldest)
-        return found
+        return value
 
 
-def parsed(parse: Callable[[Raw], T], raw: Raw, kind: str) -> tuple[T | None, tuple[FieldError, ...]]:
+def parse_or_errors(parse: Callable[[Raw], T], raw: Raw, kind: str) -> tuple[T | None, tuple[FieldError, ...]]:
     """Return what `parse` makes of a manifest, or its validation errors.
 
     Args:
@@ -116,7 +118,8 @@ def parsed(parse: Callable[[Raw], T], raw: Raw, kind: str) -> tuple[T | None, tu
     meta = raw["metadata"]
     name = f"{meta['namespace']}/{meta['name']}"
     try:
-        found, seconds = BUDGET.run(f"parsing of the {kind} {name}", lambda: _read(parse, raw))
+        # A manifest of any content may be slow to parse, or meet a bug: it must not stop the controller (ADR 53).
+        parsed, seconds = BUDGET.run(f"parsing of the {kind} {name}", lambda: _parse_valid(parse, raw))
     except Exception as error:
         log.exception("%s cannot be read", kind, extra={kind: name})
         text = f"cannot be read: {type(error).__name__}: simplify it, and report this bug of the controller"
@@ -124,10 +127,10 @@ def parsed(parse: Callable[[Raw], T], raw: Raw, kind: str) -> tuple[T | None, tu
     if seconds > SLOW_SECONDS:
         SLOW_OBJECTS.labels(kind, "parse").inc()
         log.warning("parsing took long", extra={kind: name, "seconds": round(seconds, 1)})
-    return found
+    return parsed
 
 
-def _read(parse: Callable[[Raw], T], raw: Raw) -> tuple[T | None, tuple[FieldError, ...]]:
+def _parse_valid(parse: Callable[[Raw], T], raw: Raw) -> tuple[T | None, tuple[FieldError, ...]]:
     try:
         return parse(raw), ()
     except ValidationFailed as error:

@@ -18,8 +18,8 @@ from typing import Final
 from tfdist.api.gang_system import Availability
 from tfdist_operator.cache.informer import Informer
 from tfdist_operator.kube.backoff import RECONNECT
-from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.errors import ApiError, NotFound, Rejected
+from tfdist_operator.kube.client import ApiClient
+from tfdist_operator.kube.errors import ApiError, NotFoundError, RejectedError
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +28,8 @@ _SYNC_SECONDS: Final = 10.0
 """How long to wait for the first lists before the controller goes on without them."""
 _FORBIDDEN: Final = 403
 
-Discovery = Callable[[Client], Awaitable[str]]
-"""Returns the version of an API that is served. "" and `NotFound` mean that the API is absent, other errors nothing."""
+Discovery = Callable[[ApiClient], Awaitable[str]]
+"""Returns the served version of an API. Only "" and `NotFoundError` mean that the API is absent; others do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class _Watch:
     tasks: Sequence[asyncio.Task[None]]
 
     @property
-    def synced(self) -> bool:
+    def is_synced(self) -> bool:
         """Whether all objects are in the cache."""
         return all(informer.synced.is_set() for informer in self.informers)
 
@@ -59,7 +59,7 @@ class OptionalApi:
 
     def __init__(
         self,
-        client: Client,
+        client: ApiClient,
         name: str,
         discover: Discovery,
         make_informers: Callable[[str], Sequence[Informer]],
@@ -73,7 +73,7 @@ class OptionalApi:
         self._on_change = on_change
         self._sleep = sleep
         self._watches: dict[str, _Watch] = {}
-        """By version: the one that is used, and one that is to replace it once its objects are in the cache."""
+        """By version: the watch that is used, and the one that replaces it once its objects are in the cache."""
         self._absences = 0
         """Number of answers in a row that the API is absent."""
         self._reported = ""
@@ -81,44 +81,50 @@ class OptionalApi:
         self.availability = Availability.UNKNOWN
         self.version = ""
         """The version that is used; "" unless the API is served."""
-        self.checked = asyncio.Event()
+        self.answered = asyncio.Event()
         """Set after the first answer of the API server."""
 
     async def run(self) -> None:
         """Poll discovery, and watch while the API server serves the API."""
         async with asyncio.TaskGroup() as group:
             while True:
+                # Only discovery shows whether an object of the API acts: a server without it drops the field of a pod
+                # that names its PodGroup without an error.
                 version = await self._served_version()
                 if version:
                     self._watch(group, version)
+                # None is an error, such as the 403 of a server that has just started: it changes nothing (ADR 54).
                 elif version is not None:
                     self._lose()
                 await self._sleep(_INTERVAL_SECONDS)
 
     def _watch(self, group: asyncio.TaskGroup, version: str) -> None:
-        """Watch a version; the one that is used stays in use until the objects of this one are in the cache."""
+        """Watch a version, and use it once its objects are in the cache."""
         self._absences = 0
+        # The version in use stays in use until the next one is in sync. Both write to one cache, which compares
+        # resource versions (ADR 54).
         self._stop_except(version, self.version)
         watch = self._watches.get(version)
         if watch is None:
             informers = self._make_informers(version)
-            tasks = [group.create_task(informer.run(), name=f"watch {informer.what}") for informer in informers]
+            tasks = [group.create_task(informer.run(), name=f"watch {informer.name}") for informer in informers]
             tasks.append(group.create_task(self._use_when_synced(version, informers), name=f"sync {self.name}"))
             self._watches[version] = _Watch(informers, tasks)
-        elif watch.synced:
+        elif watch.is_synced:
             self._use(version)
 
     async def _use_when_synced(self, version: str, informers: Sequence[Informer]) -> None:
         try:
             async with asyncio.timeout(_SYNC_SECONDS):
-                await _all_synced(informers)
+                await _wait_until_synced(informers)
+        # A list that takes long is waited for and not started again; the replica may lead meanwhile (ADR 54).
         except TimeoutError:
             self._report(
                 f"served and not listed within {_SYNC_SECONDS:.0f} s; jobs that need it wait. If the controller may not"
                 " list the objects, grant it list and watch on them in all its namespaces (docs/scheduling.md)"
             )
-            self.checked.set()
-            await _all_synced(informers)
+            self.answered.set()
+            await _wait_until_synced(informers)
         self._use(version)
 
     def _use(self, version: str) -> None:
@@ -127,11 +133,9 @@ class OptionalApi:
         self._reported = ""
 
     def _lose(self) -> None:
-        """Stop the watches of an API that is absent; one that was served must be absent twice in a row.
-
-        While definitions are replaced, or behind an API server that starts, it is missing for a moment.
-        """
+        """Stop the watches of an API that is absent; one that was served must be absent twice in a row."""
         self._absences += 1
+        # While definitions are replaced, or behind an API server that starts, an API is missing for a moment.
         if self._watches and self._absences == 1:
             self._set(Availability.UNKNOWN)
         else:
@@ -146,7 +150,7 @@ class OptionalApi:
     def _set(self, availability: Availability, version: str = "") -> None:
         has_changed = (availability, version) != (self.availability, self.version)
         self.availability, self.version = availability, version
-        self.checked.set()
+        self.answered.set()
         if has_changed:
             log.info("availability has changed", extra={"api": self.name, "now": availability, "version": version})
             self._on_change()
@@ -156,12 +160,12 @@ class OptionalApi:
         for pause in RECONNECT:
             try:
                 return await self._discover(self._client)
-            except NotFound:
+            except NotFoundError:
                 return ""
-            except Rejected as error:
+            except RejectedError as error:
                 remedy = "; the controller needs the ClusterRole system:discovery" if error.code == _FORBIDDEN else ""
                 self._report(f"discovery does not show whether it is served; nothing changes: {error}{remedy}")
-                self.checked.set()
+                self.answered.set()
                 return None
             except ApiError as error:
                 log.warning("discovery failed; it is repeated", extra={"api": self.name, "error": str(error)})
@@ -174,17 +178,17 @@ class OptionalApi:
             log.warning(text, extra={"api": self.name})
 
 
-async def is_served(client: Client, path: str, plural: str) -> bool:
+async def is_served(client: ApiClient, path: str, plural: str) -> bool:
     """Return whether the API server serves a resource, given the path of its group and version.
 
     Raises:
-        NotFound: it does not serve the version.
+        NotFoundError: it does not serve the version.
         ApiError: the request failed.
     """
     document = await client.request("GET", f"/{path}", resource="discovery")
     return any(resource["name"] == plural for resource in document.get("resources") or ())
 
 
-async def _all_synced(informers: Sequence[Informer]) -> None:
+async def _wait_until_synced(informers: Sequence[Informer]) -> None:
     for informer in informers:
         await informer.synced.wait()

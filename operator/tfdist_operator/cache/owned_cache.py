@@ -1,14 +1,12 @@
 """The cache of the objects that jobs own in addition to pods, such as Services: their metadata.
 
-Drift is detected without reading the content. A label of the controller holds the hash of the applied specification; a
-change by another client shows as a generation other than that of the controller's last write, or, of a Service, which
-has none, as another resource version. Only its authors write a Service, and a patch that changes nothing leaves the
-version as it is (measured on 1.37). A change of a PodGroup does not show: its scheduler writes to it, and it has no
-generation, or one that counts these writes.
+Drift is detected without reading the content (ADR 21). A label of the controller holds the hash of the applied
+specification; a change by another client shows as a generation, or as the resource version of a Service, other than
+after the controller's last write.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
@@ -18,7 +16,11 @@ import orjson
 from tfdist.render import names
 from tfdist.render.metadata import Manifest
 from tfdist.render.owned_kinds import OwnedKind
-from tfdist_operator.cache.object_cache import Name, ObjectCache, OnChange, Raw
+from tfdist_operator.cache.informer import Informer, WatchedResource
+from tfdist_operator.cache.optional_api import is_served
+from tfdist_operator.cache.resource_cache import Name, OnChange, Raw, ResourceCache
+from tfdist_operator.cache.resync import CacheComparison
+from tfdist_operator.kube.client import ApiClient
 from tfdist_operator.kube.keys import NamespacedName
 
 _HASH_DIGITS: Final = 16
@@ -41,7 +43,7 @@ class OwnedObject:
     """One object, without its content."""
 
     key: NamespacedName
-    """Of the job in its labels."""
+    """Key of the job in its labels."""
     name: str
     uid: str
     resource_version: int
@@ -72,6 +74,8 @@ def owned_object(raw: Raw, kind: OwnedKind) -> OwnedObject:
         name=meta["name"],
         uid=meta["uid"],
         resource_version=version,
+        # A Service has no generation, and only its authors write it. A PodGroup is written to by its scheduler, so that
+        # no number shows a change by another client (ADR 21).
         revision=0 if kind.optional else int(meta.get("generation") or version),
         owner_uid=owners[0] if owners else "",
         labels=labels,
@@ -79,7 +83,7 @@ def owned_object(raw: Raw, kind: OwnedKind) -> OwnedObject:
     )
 
 
-def stamped(manifest: Manifest, controller: str) -> Manifest:
+def stamp(manifest: Manifest, controller: str) -> Manifest:
     """Return a manifest with labels for the hash of its specification and for the controller that applies it."""
     digest = hashlib.sha256(orjson.dumps(manifest["spec"], option=orjson.OPT_SORT_KEYS)).hexdigest()[:_HASH_DIGITS]
     labels = manifest["metadata"]["labels"] | {names.SPEC_HASH_LABEL: digest, names.CONTROLLER_LABEL: controller}
@@ -94,7 +98,7 @@ def controller_label(namespace: str, name: str) -> str:
     return f"{identity[: _LONGEST_LABEL - 9]}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 
-class OwnedObjectCache(ObjectCache[OwnedObject]):
+class OwnedObjectCache(ResourceCache[OwnedObject]):
     """The objects of one kind.
 
     `on_change` is called with the key of the job of an object that was deleted, or changed by another client.
@@ -113,12 +117,16 @@ class OwnedObjectCache(ObjectCache[OwnedObject]):
         """Return how the object with the name of a stamped manifest differs from the manifest."""
         meta = manifest["metadata"]
         cached = self.get((meta["namespace"], meta["name"]))
+        # An object of that name that belongs to another owner is not this one: its creation reports the conflict.
         if cached is None or not cached.belongs_to(job_uid):
             return Drift.MISSING
         if cached.deleting:
             return Drift.NONE  # it is created again once its deletion is reported
         matches = cached.owner_uid == job_uid and _without_author(meta["labels"]).items() <= cached.labels.items()
         written = self._written.get(cached.uid)
+        # Not written by this process, so that its metadata does not show whether it is what the job needs. Objects from
+        # before a takeover are accepted until the first resync: to patch all at once would cost two requests for each
+        # running job (ADR 21).
         if written is None:
             is_own = cached.labels.get(names.CONTROLLER_LABEL) == meta["labels"][names.CONTROLLER_LABEL]
             accepted = self._accepted.get(cached.uid)
@@ -129,10 +137,11 @@ class OwnedObjectCache(ObjectCache[OwnedObject]):
         if written == cached.revision:
             has_same_hash = cached.labels.get(names.SPEC_HASH_LABEL) == meta["labels"][names.SPEC_HASH_LABEL]
             return Drift.NONE if matches else Drift.FOREIGN_CHANGE if has_same_hash else Drift.OUTDATED
+        # Another controller that defines the object equally is left alone: both would write for ever (ADR 21).
         return Drift.NONE if matches and self.other_controller(manifest) else Drift.FOREIGN_CHANGE
 
     def other_controller(self, manifest: Manifest) -> str:
-        """Return which other controller has written the object of that name after this one; "" for none."""
+        """Return the other controller that has written the object of that name after this one; "" if there is none."""
         meta = manifest["metadata"]
         cached = self.get((meta["namespace"], meta["name"]))
         if cached is None or cached.uid not in self._written:
@@ -152,6 +161,7 @@ class OwnedObjectCache(ObjectCache[OwnedObject]):
         """Store the response to a write of this process."""
         _, written = self._parse(raw)
         self._written[written.uid] = written.revision
+        # The watch may have delivered a later change by another client, which the response must not hide.
         if not self._is_covered(raw["metadata"]):
             self._store(raw)
 
@@ -163,8 +173,9 @@ class OwnedObjectCache(ObjectCache[OwnedObject]):
         if key is None:
             return
         cached = self._objects[name][1]
-        if self._is_echo(cached) and _same_metadata(previous, cached):
-            return  # the echo of a write of this process, or a status update of a Deployment
+        # Also a status update of a Deployment, which changes neither its generation nor its labels.
+        if self._is_echo(cached) and _have_same_metadata(previous, cached):
+            return
         self._on_change(key)
 
     def evict(self, removed: OwnedObject) -> None:
@@ -173,7 +184,7 @@ class OwnedObjectCache(ObjectCache[OwnedObject]):
         self._forget(removed.uid)
         if self.get(name) == removed:
             del self._objects[name]
-            self._bury(removed.uid, removed.resource_version)
+            self._add_tombstone(removed.uid, removed.resource_version)
 
     def _parse(self, raw: Raw) -> tuple[NamespacedName, OwnedObject]:
         parsed = owned_object(raw, self.kind)
@@ -200,9 +211,30 @@ class OwnedObjectCache(ObjectCache[OwnedObject]):
         self._accepted.pop(uid, None)
 
 
-def _same_metadata(previous: OwnedObject | None, current: OwnedObject) -> bool:
+def _have_same_metadata(previous: OwnedObject | None, current: OwnedObject) -> bool:
     return previous is not None and (previous.labels, previous.owner_uid) == (current.labels, current.owner_uid)
 
 
 def _without_author(labels: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in labels.items() if name != names.CONTROLLER_LABEL}
+
+
+def watch_owned(
+    client: ApiClient, namespaces: Iterable[str], caches: Iterable[OwnedObjectCache]
+) -> list[tuple[Informer, CacheComparison]]:
+    """Return, for every kind and namespace, the informer of its cache, and how the cache is compared."""
+    watches = []
+    for cache in caches:
+        for namespace in namespaces:
+            kind = cache.kind
+            watched = WatchedResource.for_kind(
+                kind.path, kind.plural, namespace, names.POD_SELECTOR, metadata_only=True
+            )
+            informer = Informer(client, watched, cache)
+            watches.append((informer, CacheComparison(watched, cache, informer.reconnect, periodic=True)))
+    return watches
+
+
+async def served_version(kind: OwnedKind, client: ApiClient) -> str:
+    """Return the version that the controller writes if the API server serves it, else ""."""
+    return kind.api_version if await is_served(client, kind.path, kind.plural) else ""

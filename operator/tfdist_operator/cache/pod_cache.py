@@ -4,18 +4,62 @@ The response to a creation is stored before the watch delivers the pod, so that 
 regard it as missing.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
-from tfdist.observed.pod import PodSummary, summarize
+from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.render import names
-from tfdist_operator.cache.object_cache import Name, ObjectCache, Raw
-from tfdist_operator.cache.removed_pods import RemovedPods
+from tfdist_operator.cache.resource_cache import Name, Raw, ResourceCache
 from tfdist_operator.kube.keys import NamespacedName
 
+_KEPT_SECONDS: Final = 600.0
+"""How long a pod is kept if no reconcile observes it: far longer than a takeover takes."""
 
-class PodCache(ObjectCache[PodSummary]):
+
+class RemovedPods:
+    """Last summaries of pods that were deleted after they succeeded, by job; `clock` is monotonic, in seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._by_job: dict[NamespacedName, dict[str, PodSummary]] = {}
+        self._removed_at: dict[str, tuple[float, NamespacedName]] = {}
+        """Time and job by UID, oldest first."""
+
+    def add(self, key: NamespacedName, pod: PodSummary) -> None:
+        """Keep a removed pod if it succeeded; none of its containers runs any more."""
+        self._expire()
+        # The kubelet reports the end of a container and removes a terminating pod within milliseconds: a reconcile
+        # often starts after both, and the success would be lost.
+        if pod.state is PodState.SUCCEEDED:
+            self._by_job.setdefault(key, {})[pod.name] = replace(pod, deleting=True, sidecars_run=False)
+            self._removed_at[pod.uid] = self._clock(), key
+
+    def job_pods(self, key: NamespacedName) -> Mapping[str, PodSummary]:
+        """Return the pods of a job by name."""
+        return self._by_job.get(key, {})
+
+    def remove(self, key: NamespacedName, uids: Collection[str]) -> None:
+        """Remove pods of a job by UID."""
+        remaining = {name: pod for name, pod in self._by_job.get(key, {}).items() if pod.uid not in uids}
+        for uid in uids:
+            self._removed_at.pop(uid, None)
+        if remaining:
+            self._by_job[key] = remaining
+        else:
+            self._by_job.pop(key, None)
+
+    def _expire(self) -> None:
+        """Remove the pods that were kept for long enough."""
+        while self._removed_at:
+            uid, (removed_at, key) = next(iter(self._removed_at.items()))
+            if self._clock() - removed_at <= _KEPT_SECONDS:
+                return
+            self.remove(key, {uid})
+
+
+class PodCache(ResourceCache[PodSummary]):
     """Summaries of pods, with an index by job."""
 
     def __init__(self, *args: Any) -> None:
@@ -25,27 +69,29 @@ class PodCache(ObjectCache[PodSummary]):
         """Names of the pods without a node, by job."""
         self._removed = RemovedPods(self._clock)
 
-    def of_job(self, key: NamespacedName, uid: str) -> tuple[PodSummary, ...]:
+    def job_pods(self, key: NamespacedName, uid: str) -> tuple[PodSummary, ...]:
         """Return the pods of the job with this key and UID, in order of their names.
 
         A pod that succeeded before its deletion is one of them until `forget_removed`.
         """
-        pods = {**self._removed.of_job(key), **self._by_job.get(key, {})}
+        pods = {**self._removed.job_pods(key), **self._by_job.get(key, {})}
         return tuple(pods[name] for name in sorted(pods) if pods[name].job_uid == uid)
 
-    def unschedulable(self) -> Collection[NamespacedName]:
-        """Return the keys of the jobs of which a pod waits for a node."""
+    def unschedulable_jobs(self) -> Collection[NamespacedName]:
+        """Return the keys of the jobs that have a pod without a node."""
         return self._unschedulable.keys()
 
     def on_delete(self, raw: Raw) -> None:
         """Remove a deleted pod; its last status, which no earlier event may have had, is in `raw`."""
-        with suppress(KeyError, TypeError, ValueError):  # of labels that have changed
+        # The event of a deletion has the last status, which no earlier event may have had. Labels that have changed
+        # make it unreadable; the pod is removed anyway.
+        with suppress(KeyError, TypeError, ValueError):
             self._store(raw)
         super().on_delete(raw)
 
-    def removed(self, key: NamespacedName) -> frozenset[str]:
-        """Return the UIDs of the deleted pods that `of_job` returns."""
-        return frozenset(pod.uid for pod in self._removed.of_job(key).values())
+    def removed_uids(self, key: NamespacedName) -> frozenset[str]:
+        """Return the UIDs of the deleted pods that `job_pods` returns."""
+        return frozenset(pod.uid for pod in self._removed.job_pods(key).values())
 
     def forget_removed(self, key: NamespacedName, uids: Collection[str]) -> None:
         """Remove deleted pods whose success a reconcile has observed."""
@@ -87,6 +133,8 @@ class PodCache(ObjectCache[PodSummary]):
         meta, summary = raw["metadata"], summarize(raw)
         key = NamespacedName(meta["namespace"], meta["labels"][names.JOB_LABEL])
         expected = names.pod_name(key.name, summary.role, summary.index, summary.attempt)
+        # Every client with the right to create pods can set the labels of any replica. The API server rejects a second
+        # pod of one name, so that only one pod can pass for a replica.
         if summary.name != expected:
             raise ValueError(f"{summary.name} is not the name of the replica that its labels describe: {expected}")
         return key, summary

@@ -3,11 +3,33 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from tfdist.desired.objects import ObjectName
 from tfdist.observed.job_view import RuntimeState
-from tfdist_operator.cache.event_budget import EventBudget
 from tfdist_operator.kube.keys import NamespacedName
+
+BURST: Final = 25
+REFILL_SECONDS: Final = 300.0
+
+
+@dataclass(slots=True)
+class EventBudget:
+    """A token bucket; times are on the monotonic clock."""
+
+    left: float = float(BURST)
+    at: float | None = None
+
+    def spend(self, now: float) -> bool:
+        """Take one token; return whether one was available."""
+        # Refilled when it is used: no timer runs for jobs without events.
+        if self.at is not None:
+            self.left = min(float(BURST), self.left + (now - self.at) / REFILL_SECONDS)
+        self.at = now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,8 +41,8 @@ class JobRuntimeState(RuntimeState):
     """Name of the pod whose progress is polled, from the last plan; "" for none."""
     evaluator: str = ""
     """Name of the pod whose evaluation results are polled, from the last plan."""
-    unreadable: bool = False
-    """Whether the last answer to a poll was no valid report; this is logged once."""
+    last_answer_unreadable: bool = False
+    """Whether the last answer to a poll was not a valid report; this is logged once."""
     answered_at: float | None = None
     """When the leader last answered a poll, on the monotonic clock."""
     status_written_at: float = -math.inf
@@ -54,7 +76,8 @@ class JobRuntimeState(RuntimeState):
     events: EventBudget = field(default_factory=EventBudget)
     """Remaining budget of events that pods report."""
     reported_event: str = ""
-    """Reason and identity of the last such event that is no restart: it is planned until the status has its fact."""
+    """Reason and identity of the last event other than a restart that a pod reported; it is planned until the status
+    records it."""
     tensorboard_error: tuple[int, str] | None = None
     """Generation, and message of the API server, if it rejected the last TensorBoard."""
     tensorboard_retry_at: float = 0.0
@@ -71,8 +94,9 @@ class RuntimeStateStore:
         return len(self._jobs)
 
     def get(self, key: NamespacedName, uid: str) -> JobRuntimeState:
-        """Return the state of the job with this key and UID; that of an earlier job of the name is evicted."""
+        """Return the state of the job with this key and UID; the state of an earlier job of that name is evicted."""
         state = self._jobs.get(key)
+        # Another job of the name starts without the state of the former.
         if state is None or state.uid != uid:
             state = self._jobs[key] = JobRuntimeState(uid=uid)
         return state

@@ -19,20 +19,20 @@ from tfdist.render.written_directories import WrittenDirectory, written_director
 from tfdist.validation import FieldError, parse, warnings
 from tfdist.validation.partial import partial_job
 from tfdist.validation.structure import OmittedSpec, bounded
-from tfdist_operator.cache.manifests import LARGE_BYTES, Kept, LargeSpec, manifest_json, parsed
+from tfdist_operator.cache.manifests import LARGE_BYTES, LargeSpec, ParseCache, manifest_json, parse_or_errors
 
 log = logging.getLogger(__name__)
 
 _LONGEST_REQUEST: Final = 64
 
 Raw = Mapping[str, Any]
-Older = Mapping[int, "TFDistJob | bytes"]
+OlderSpecifications = Mapping[int, "TFDistJob | bytes"]
 """Specifications by generation; a large one as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadSpecification:
-    """What a specification is read as. `job` is None exactly when `problems` has the field errors."""
+class ParsedSpecification:
+    """A parsed specification. `job` is None exactly when `problems` has the field errors."""
 
     job: TFDistJob | None
     problems: tuple[FieldError, ...]
@@ -55,11 +55,12 @@ class SpecificationReader:
         self._options: dict[str, Any] = {"programs": check_programs, "max_bytes": max_bytes}
         self._pod_defaults = pod_defaults
         self._max_bytes = max_bytes
-        self._kept: Kept[ReadSpecification] = Kept()
+        self._kept: ParseCache[ParsedSpecification] = ParseCache()
 
-    def large(self, raw: Raw) -> bytes:
+    def large_json(self, raw: Raw) -> bytes:
         """Return a large specification as JSON, with the metadata that reading it needs; b"" for any other."""
         spec = raw.get("spec")
+        # kopf's session has replaced the specification already (`shrink_manifest`).
         if isinstance(spec, OmittedSpec):
             return spec.text if isinstance(spec, LargeSpec) else b""
         try:
@@ -70,13 +71,13 @@ class SpecificationReader:
             return b""
         return manifest_json(raw, text)
 
-    def read(self, raw: Raw) -> ReadSpecification:
-        """Return what a specification is read as."""
+    def read(self, raw: Raw) -> ParsedSpecification:
+        """Parse a specification."""
         raw = bounded(raw, self._max_bytes)
-        job, problems = parsed(self._parse, raw, "job")
+        job, problems = parse_or_errors(self._parse, raw, "job")
         if job is None:
-            return ReadSpecification(job=None, problems=problems, partial=partial(raw, problems))
-        return ReadSpecification(
+            return ParsedSpecification(job=None, problems=problems, partial=valid_part(raw, problems))
+        return ParsedSpecification(
             job=job,
             problems=(),
             warnings=self._warnings(job),
@@ -84,11 +85,11 @@ class SpecificationReader:
             written=written_directories(job),
         )
 
-    def read_large(self, text: bytes, status: Raw) -> ReadSpecification:
-        """Return what a large specification is read as; `status` is that of its job, for one that is invalid."""
+    def read_large(self, text: bytes, status: Raw) -> ParsedSpecification:
+        """Parse a large specification; the status of the job gives the replica counts of an invalid one."""
         return self._kept.get(text, lambda text: self.read({**from_json(text), "status": status}))
 
-    def older(self, raw: Raw, previous: Older) -> Older:
+    def older_specifications(self, raw: Raw, previous: OlderSpecifications) -> OlderSpecifications:
         """Return the earlier specifications that pods of a job are created from.
 
         Args:
@@ -100,18 +101,19 @@ class SpecificationReader:
         generations = {record.get("generation", 0) for record in records if isinstance(record, Mapping)}
         texts = _mapping(status, "specifications")
         result = {}
+        # Pods of a running attempt are created from the specification that it began with (ADR 22).
         for generation in generations - {0, raw["metadata"]["generation"]}:
-            job = previous.get(generation) or self._stored(raw, texts.get(str(generation)))
+            job = previous.get(generation) or self._status_specification(raw, texts.get(str(generation)))
             if job is not None:
                 result[generation] = job
         return result
 
-    def read_older(self, older: Older) -> dict[int, TFDistJob]:
+    def read_older(self, older: OlderSpecifications) -> dict[int, TFDistJob]:
         """Return earlier specifications; without those that are not valid any more."""
         jobs = {number: self._restore(job) if isinstance(job, bytes) else job for number, job in older.items()}
         return {number: job for number, job in jobs.items() if job is not None}
 
-    def _stored(self, raw: Raw, text: Any) -> TFDistJob | bytes | None:
+    def _status_specification(self, raw: Raw, text: Any) -> TFDistJob | bytes | None:
         """Return a specification that the status of a job keeps as JSON; None if it is missing or invalid."""
         if not isinstance(text, str) or len(text) > self._max_bytes:
             return None
@@ -137,12 +139,12 @@ class SpecificationReader:
 
 
 def _mapping(content: Raw, name: str) -> Raw:
-    """Return a mapping in a status, which another client may have written; {} if it is none."""
+    """Return a mapping in a status, which another client may have written; {} if the value is not a mapping."""
     value = content.get(name)
     return value if isinstance(value, Mapping) else {}
 
 
-def partial(raw: Raw, problems: tuple[FieldError, ...]) -> TFDistJob:
+def valid_part(raw: Raw, problems: tuple[FieldError, ...]) -> TFDistJob:
     """Return the valid part of an invalid specification, with the replica counts of the start of the job."""
     replicas = _mapping(_mapping(raw, "status"), "replicas")
     sizes = {role: counts["desired"] for role, counts in replicas.items() if isinstance(counts, Mapping)}

@@ -1,4 +1,4 @@
-"""Which jobs write where, and which of several comes first: the others wait for it (ADR 31)."""
+"""Which jobs write to a directory, and which of them comes first: the others wait for it (ADR 31)."""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -19,15 +19,15 @@ class WrittenDirectories:
     no more.
 
     Args:
-        rank_of: returns the rank of a job; None for one that may not begin. It is called only where jobs share a
+        rank: returns the rank of a job; None for one that may not begin. It is called only where jobs share a
             directory.
         on_change: called with the key of each job of a directory in which another one comes first now.
     """
 
     def __init__(
-        self, rank_of: Callable[[NamespacedName], Rank | None], on_change: Callable[[NamespacedName], None]
+        self, rank: Callable[[NamespacedName], Rank | None], on_change: Callable[[NamespacedName], None]
     ) -> None:
-        self._rank_of = rank_of
+        self._rank = rank
         self._on_change = on_change
         self._jobs: dict[_Place, set[NamespacedName]] = {}
         self._first: dict[_Place, _First | None] = {}
@@ -36,7 +36,7 @@ class WrittenDirectories:
         return len(self._jobs)
 
     def move(self, key: NamespacedName, old: AbstractSet[StorageLocation], new: AbstractSet[StorageLocation]) -> None:
-        """Update the job `key`, which has changed, and wrote at `old` and writes at `new`."""
+        """Update the job `key`, which wrote to the locations `old` and now writes to `new`."""
         for location in old - new:
             self._remove(key, (key.namespace, location))
         for location in new:
@@ -46,8 +46,8 @@ class WrittenDirectories:
 
     def first(self, key: NamespacedName, location: StorageLocation) -> NamespacedName | None:
         """Return the job that comes first where the job `key` writes; None if it is that job, or is alone."""
-        found = self._first.get((key.namespace, location))
-        return found[0] if found is not None and found[0] != key else None
+        first = self._first.get((key.namespace, location))
+        return first[0] if first is not None and first[0] != key else None
 
     def _remove(self, key: NamespacedName, place: _Place) -> None:
         jobs = self._jobs.get(place, set())
@@ -60,12 +60,14 @@ class WrittenDirectories:
             self._choose(place)
 
     def _update(self, key: NamespacedName, place: _Place) -> None:
+        # Nearly every directory has one job: its rank is not needed, and reading it would cost each event of each job.
         if len(self._jobs[place]) == 1:
             return
         if place not in self._first:  # the second job
             self._choose(place)
             return
-        first, rank = self._first[place], self._rank_of(key)
+        first, rank = self._first[place], self._rank(key)
+        # The first job is compared with itself before the change: only a new rank may make another one first.
         if first is not None and first[0] == key:
             if rank != first[1]:
                 self._choose(place)
@@ -73,7 +75,7 @@ class WrittenDirectories:
             self._choose(place)
 
     def _choose(self, place: _Place) -> None:
-        ranks = ((rank, key) for key in self._jobs[place] if (rank := self._rank_of(key)) is not None)
+        ranks = ((rank, key) for key in self._jobs[place] if (rank := self._rank(key)) is not None)
         rank, first = min(ranks, default=(None, None))
         before = self._first.get(place)
         self._first[place] = (first, rank) if first is not None and rank is not None else None

@@ -1,8 +1,7 @@
 """kopf's watch of the jobs, completed by the detection of deletions and of the end of the first list.
 
-kopf reports no deletions that a list reveals: after an interruption, deleted jobs would stay in the cache for ever. So
-each of kopf's lists is followed by a comparison with a list of metadata (`cache.resync`), which removes them. After the
-first comparison the cache holds every job.
+Each of kopf's lists is followed by a comparison with a list of metadata (`cache.resync`). After the first comparison
+the cache holds every job.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ class JobWatch:
         sleep: waits for a number of seconds.
     """
 
-    what: Final = PLURAL
+    name: Final = PLURAL
 
     def __init__(
         self,
@@ -46,15 +45,18 @@ class JobWatch:
 
     @property
     def last_contact(self) -> float:
-        """Time of the last received data of the stream without data for longest, on the monotonic clock."""
+        """When the stream that has been silent for longest last received data, on the monotonic clock."""
         return min(self._session.last_contact.values())
 
     async def run(self) -> None:
         """Compare after each of kopf's lists, until cancelled."""
         while True:
-            await self._session.listed()
+            await self._session.wait_until_listed()
+            # After an outage, kopf often lists the jobs more than once: one comparison follows the last of these lists.
             if self.synced.is_set():
                 await self._sleep(SETTLE_SECONDS)
+            # kopf reports no deletions that a list reveals: after an interruption, deleted jobs would stay in the cache
+            # for ever (ADR 10).
             await self._compare_at_last()
             self.synced.set()
 

@@ -4,8 +4,10 @@ kopf lists, watches, resumes and reconnects; its session observes and filters th
 
 * `last_contact` is the time at which each watch of jobs last received data. kopf does not pass bookmarks to handlers,
   and a healthy watch of a cluster without changes receives nothing else.
-* `listed` returns when kopf has listed the jobs. kopf does not report that, nor deletions that a list reveals.
-* kopf parses with Python's json: an object nested deeper than its recursion limit would end the watch (`kube.decode`).
+* `wait_until_listed` returns when kopf has listed the jobs. kopf does not report that, nor deletions that a list
+  reveals.
+* kopf parses with Python's json: an object nested deeper than its recursion limit would end the watch
+  (`kube.json_bodies`).
 * kopf ends the operator at an error event other than 410, and if the server answers 404 (the CRD is deleted) or 410 to
   a list or watch. This session makes kopf list the jobs again instead, after a delay.
 """
@@ -22,12 +24,12 @@ import orjson
 
 from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist.validation.structure import MAX_SPEC_BYTES
-from tfdist_operator.cache.manifests import LARGE_BYTES, slim
+from tfdist_operator.cache.manifests import LARGE_BYTES, shrink_manifest
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.client import USER_AGENT
-from tfdist_operator.kube.decode import LineBuffer, flattened
+from tfdist_operator.kube.fence import api_socket
+from tfdist_operator.kube.json_bodies import LineBuffer, flatten
 from tfdist_operator.kube.keys import ALL_NAMESPACES
-from tfdist_operator.kube.sockets import api_socket
 from tfdist_operator.metrics import API_REQUESTS, WATCH_RESTARTS
 
 log = logging.getLogger(__name__)
@@ -73,13 +75,13 @@ class KopfSession:
         """Consecutive errors of each watch that led to a list, without an event of a job between them."""
         WATCH_RESTARTS.labels(resource=PLURAL)  # shown from 0 on
 
-    def new(self) -> aiohttp.ClientSession:
+    def new_session(self) -> aiohttp.ClientSession:
         """Return a session; kopf closes it."""
         connector = aiohttp.TCPConnector(limit=0, ssl=self._ssl, socket_factory=api_socket)
         headers = {"User-Agent": USER_AGENT}
         return aiohttp.ClientSession(connector=connector, headers=headers, middlewares=(self._observe,))
 
-    async def listed(self) -> None:
+    async def wait_until_listed(self) -> None:
         """Return when kopf has listed the jobs of every namespace, and of at least one since the last return."""
         await self._listed.wait()
         self._listed.clear()
@@ -92,6 +94,7 @@ class KopfSession:
     async def _observe(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
+        # For each request, since Kubernetes rotates the token (ADR 10).
         request.headers.update(self._authorization())
         path = request.url.path
         if path not in self.last_contact:
@@ -104,16 +107,19 @@ class KopfSession:
             self._on_list_end(path)
         response = await handler(request)
         API_REQUESTS.labels("WATCH" if watches else "LIST", PLURAL, str(response.status)).inc()
+        # kopf ends the operator at these codes; the CRD may be created again, and an expired version needs a list only
+        # (ADR 10).
         if response.status in _ENDS_KOPF:
             return await self._relist(path, response, watches=watches)
         if response.status < _BAD_REQUEST:
             if watches:
                 WATCH_RESTARTS.labels(resource=PLURAL).inc(int(path in self._watches))
                 self._watches[path] = response
+                # An idle watch that resumes may receive no bookmark: the answer is all that shows that it is alive.
                 if path not in self._unlisted:
-                    self.last_contact[path] = time.monotonic()  # an idle watch may receive no bookmarks
-            received, event = partial(self._on_line, path), partial(self._event, path)
-            response.content = _Guarded(response.content, received, event, self._slim_page)  # type: ignore[assignment]
+                    self.last_contact[path] = time.monotonic()
+            received, event = partial(self._on_line, path), partial(self._rewrite_event, path)
+            response.content = _BoundedStream(response.content, received, event, self._shrink_page)  # type: ignore[assignment]
         return response
 
     async def _relist(self, path: str, response: aiohttp.ClientResponse, *, watches: bool) -> aiohttp.ClientResponse:
@@ -130,20 +136,22 @@ class KopfSession:
         if not watches:
             msg = f"the API server answers {response.status}"
             raise aiohttp.ClientPayloadError(msg)
+        # An empty watch with the error 410 is the one answer after which kopf lists again by itself.
         response.status = _OK
-        response.content = _Expired()  # type: ignore[assignment]
+        response.content = _ExpiredStream()  # type: ignore[assignment]
         return response
 
     async def _back_off(self, path: str) -> None:
         self._failures[path] += 1
         await asyncio.sleep(RELIST.seconds(self._failures[path]))
 
-    async def _event(self, path: str, line: bytes) -> bytes:
+    async def _rewrite_event(self, path: str, line: bytes) -> bytes:
         """Return the line of an event of bounded depth; of an error event, after a delay and with the code 410."""
         if not line.startswith(_ERROR):
-            return flattened(line) if len(line) <= LARGE_BYTES else self._slim_event(line)
+            return flatten(line) if len(line) <= LARGE_BYTES else self._shrink_event(line)
         event = orjson.loads(line)
         error = event["object"]
+        # kopf ends the operator at an error event with any other code (ADR 10).
         if error.get("code") != _GONE:
             fields = {"resource": PLURAL, "error": error.get("message", ""), "code": error.get("code")}
             log.warning("watch interrupted; jobs are listed again", extra=fields)
@@ -151,21 +159,24 @@ class KopfSession:
         await self._back_off(path)
         return orjson.dumps(event)
 
-    def _slim_event(self, line: bytes) -> bytes:
+    def _shrink_event(self, line: bytes) -> bytes:
         """Return an event of bounded depth whose object takes little memory."""
-        event = orjson.loads(flattened(line))
-        return orjson.dumps({**event, "object": slim(event["object"], self._max_spec_bytes)})
+        event = orjson.loads(flatten(line))
+        return orjson.dumps({**event, "object": shrink_manifest(event["object"], self._max_spec_bytes)})
 
-    def _slim_page(self, body: bytes) -> bytes:
+    def _shrink_page(self, body: bytes) -> bytes:
         """Return a page of a list of bounded depth whose objects take little memory."""
         if len(body) <= LARGE_BYTES:
-            return flattened(body)
-        page = orjson.loads(flattened(body))
-        return orjson.dumps({**page, "items": [slim(item, self._max_spec_bytes) for item in page.get("items", ())]})
+            return flatten(body)
+        page = orjson.loads(flatten(body))
+        return orjson.dumps(
+            {**page, "items": [shrink_manifest(item, self._max_spec_bytes) for item in page.get("items", ())]}
+        )
 
     def _on_line(self, path: str, line: bytes) -> None:
         self.last_contact[path] = time.monotonic()
         is_listed = path not in self._unlisted
+        # kopf passes no bookmarks to handlers: this is where the end of a list shows.
         if line.startswith(_BOOKMARK) and _END_OF_LIST in line:
             self._on_list_end(path)
         elif is_listed and line and not line.startswith(_ERROR):
@@ -178,7 +189,7 @@ class KopfSession:
                 self._listed.set()
 
 
-class _Expired:
+class _ExpiredStream:
     """A stream with one error event: the resource version of the watch has expired."""
 
     async def iter_chunked(self, _size: int) -> AsyncIterator[bytes]:
@@ -186,7 +197,7 @@ class _Expired:
         yield b'{"type":"ERROR","object":{"code":410}}\n'
 
 
-class _Guarded:
+class _BoundedStream:
     """An `aiohttp.StreamReader` of complete lines with JSON of bounded depth, as kopf can parse it."""
 
     def __init__(

@@ -12,8 +12,7 @@ _MAX_DOUBLINGS: Final = 32
 class Backoff(Iterable[float]):
     """Delays in seconds that double after each failure.
 
-    Iteration yields delays without end. kopf iterates over its setting once for each request: a finite list would
-    end every replica during a longer outage of the API server.
+    Iteration yields delays without end.
     """
 
     first_seconds: float
@@ -23,10 +22,13 @@ class Backoff(Iterable[float]):
 
     def seconds(self, failures: int) -> float:
         """Return the delay after a number of consecutive failures, from 1 on."""
+        # The number of doublings is bounded, since 2.0 ** 1024 raises an error: failures count for as long as an outage
+        # lasts.
         longest = min(self.first_seconds * 2.0 ** min(failures - 1, _MAX_DOUBLINGS), self.max_seconds)
         return longest * random.uniform(1 - self.jitter, 1)  # noqa: S311  no secret
 
     def __iter__(self) -> Iterator[float]:
+        # kopf iterates once for each request, and ends the operator when the delays end: there is no last one (ADR 10).
         failures = 0
         while True:
             failures += 1
@@ -34,4 +36,4 @@ class Backoff(Iterable[float]):
 
 
 RECONNECT: Final = Backoff(0.25, 8.0)
-"""Of lists, watches and the first requests to the API server."""
+"""Delays of lists, watches and the first requests to the API server."""

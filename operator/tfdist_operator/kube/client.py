@@ -1,11 +1,7 @@
-"""Requests to the API server: pooled connections, orjson, typed errors, every request counted.
+"""Requests to the API server, with typed errors and a count of every request; and whether the server is reachable.
 
-When the API server reports overload (429 or 5xx with Retry-After), every request of this process waits for the time of
-the header, not only the rejected one. The waiting requests are then sent spread over the same time, not all at once. A
-write is sent only while `may_write` returns true, which is the last check: see `leader_election` and `kube.fence`.
-
-Requests and watches have separate connection pools: a watch keeps its connection for minutes, and a controller of many
-namespaces has more watches than the maximum number of requests in flight.
+When the API server reports overload (429 or 5xx with Retry-After), every request of this process waits, not only the
+rejected one. A write is sent only while `may_write` returns true: see `leader_election` and `kube.fence`.
 """
 
 import asyncio
@@ -19,14 +15,10 @@ import aiohttp
 import orjson
 
 from tfdist import __version__
-from tfdist_operator.kube.connectivity import Connectivity
-from tfdist_operator.kube.decode import decode
-from tfdist_operator.kube.errors import Silent, Unavailable, error_for
-from tfdist_operator.kube.fence import FencedConnector, not_sent
-from tfdist_operator.kube.sockets import api_socket
+from tfdist_operator.kube.errors import SilentWatchError, UnavailableError, error_for
+from tfdist_operator.kube.fence import FencedConnector, api_socket, not_leading_error
+from tfdist_operator.kube.json_bodies import Json, decode
 from tfdist_operator.metrics import API_REQUESTS
-
-Json = dict[str, Any]
 
 FIELD_MANAGER: Final = "tfdist-controller"
 """Owner of the fields that the controller writes, in `managedFields`."""
@@ -37,20 +29,48 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
 CONNECTIONS: Final = 64
 TIMEOUT_SECONDS: Final = 30.0
 _OVERLOAD_ATTEMPTS: Final = 5
 _NAMED_WRITES: Final = frozenset({"POST", "PUT", "PATCH"})
 """Methods of requests that name a field manager."""
 _LONGEST_PAUSE_SECONDS: Final = 60.0
+_COLLECTION_VERBS: Final = {"GET": "LIST", "DELETE": "DELETECOLLECTION"}
+
+
+class Connectivity:
+    """Tracks the responses to all requests except watches.
+
+    A watch is dead if other requests have been answered for minutes while it has received nothing.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failing = True
+        self._since = self._last = clock()
+
+    def on_response(self) -> None:
+        """Record a response."""
+        self._last = self._clock()
+        # After an outage, requests succeed before the watches are resumed. The time counts from here: a probe that
+        # fails in between would restart every replica at the same moment (ADR 10).
+        if self._failing:
+            self._failing, self._since = False, self._last
+
+    def on_failure(self) -> None:
+        """Record a request without a response."""
+        self._failing = True
+
+    def reachable_seconds(self, since: float) -> float:
+        """Return how long the API server has been reachable since a moment, in seconds."""
+        return self._last - max(since, self._since)
 
 
 def _always() -> bool:
     return True
 
 
-class Client:
+class ApiClient:
     """A client of the API server, and an asynchronous context manager.
 
     Args:
@@ -87,11 +107,14 @@ class Client:
         self._connectivity = connectivity or Connectivity()
         self._clock = clock
         self._sleep = sleep
-        self._sessions: dict[bool, aiohttp.ClientSession] = {}  # for requests, and for watches
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+        """By whether they are for watches."""
         self._paused_until = 0.0
         self._spread = 0.0
 
     async def __aenter__(self) -> Self:
+        # A watch keeps its connection for minutes, and a controller of many namespaces has more watches than a pool has
+        # connections: a shared pool would leave none for requests (ADR 19).
         for watches, limit in ((False, self._connections), (True, 0)):
             options = {"limit": limit, "ssl": self._ssl, "socket_factory": api_socket}
             connector = FencedConnector(self._may_write, **options)
@@ -131,16 +154,20 @@ class Client:
         parameters = {"fieldManager": FIELD_MANAGER, **(query or {})} if method in _NAMED_WRITES else query or {}
         for _ in range(_OVERLOAD_ATTEMPTS):
             await self._wait_while_overloaded()
+            # Checked here so that a replica that lost the Lease while it waited takes no connection, and again by the
+            # pool once the write has its connection (`kube.fence`).
             if method != "GET" and not self._may_write():
-                raise not_sent(method, path)
+                raise not_leading_error(method, path)
             try:
                 headers = {"Content-Type": content_type, "Accept": accept}
                 async with self._send(method, path, resource, body, headers, parameters, limits) as response:
                     return await self._content(response)
-            except Unavailable as error:
+            except UnavailableError as error:
+                # Only a response with Retry-After proves that the server has not executed the request: any other one is
+                # not repeated here, since a second POST could meet the object of the first.
                 if not error.retry_after:
                     raise
-        raise Unavailable(429, "TooManyRequests", f"{method} {path} was rejected {_OVERLOAD_ATTEMPTS} times")
+        raise UnavailableError(429, "TooManyRequests", f"{method} {path} was rejected {_OVERLOAD_ATTEMPTS} times")
 
     @asynccontextmanager
     async def stream(
@@ -149,7 +176,7 @@ class Client:
         """Open a watch and return its stream of lines; it ends after `read_timeout_seconds` without data.
 
         Raises:
-            Silent: that time has passed.
+            SilentWatchError: that time has passed.
             ApiError: as for `request`.
         """
         await self._wait_while_overloaded()
@@ -172,7 +199,7 @@ class Client:
         limits: aiohttp.ClientTimeout,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         assert self._sessions, "use the client as a context manager"  # noqa: S101  an error of the caller
-        kind = _kind_of_request(verb, path, resource)
+        kind = _metric_labels(verb, path, resource)
         has_response = False
         try:
             async with self._sessions[verb == "WATCH"].request(
@@ -189,14 +216,15 @@ class Client:
                 API_REQUESTS.labels(*kind, str(response.status)).inc()
                 yield response
         except (aiohttp.ClientError, TimeoutError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and not _names_a_descriptor_in_use(error):
+            if isinstance(error, RuntimeError) and not _is_descriptor_in_use(error):
                 raise
+            # The watch was connected, so that a timeout means no data and not an unreachable server.
             if has_response and isinstance(error, aiohttp.SocketTimeoutError):
-                raise Silent(0, "Silent", f"{verb} {path}: {error}") from error
+                raise SilentWatchError(0, "Silent", f"{verb} {path}: {error}") from error
             if not has_response:
                 self._connectivity.on_failure()
                 API_REQUESTS.labels(*kind, "error").inc()
-            raise Unavailable(0, "NoAnswer", f"{verb} {path}: {error or type(error).__name__}") from error
+            raise UnavailableError(0, "NoAnswer", f"{verb} {path}: {error or type(error).__name__}") from error
 
     async def _content(self, response: aiohttp.ClientResponse) -> Json:
         data = await self._json(response)
@@ -207,7 +235,8 @@ class Client:
         reasons = [cause.get("reason", "") for cause in causes]
         error = error_for(status, data.get("reason", ""), data.get("message", response.reason or ""), reasons)
         error.fields = tuple(cause["field"] for cause in causes if cause.get("field"))
-        if isinstance(error, Unavailable):
+        if isinstance(error, UnavailableError):
+            # A 429 without the header means overload, too; a 5xx without it may have been executed.
             default = "1" if status == 429 else ""  # noqa: PLR2004
             error.retry_after = self._pause(response.headers.get("Retry-After", default))
         raise error
@@ -220,15 +249,17 @@ class Client:
             content: Json = decode(await response.read() or b"{}")
         except ValueError as error:
             text = f"{response.method} {response.url.path}: the answer is not JSON: {error}"
-            raise Unavailable(response.status, "Malformed", text) from error
+            raise UnavailableError(response.status, "Malformed", text) from error
         return content
 
     def _pause(self, retry_after: str) -> bool:
         """Delay all requests by the time of a Retry-After header; return whether there is one."""
         if not retry_after:
             return False
+        # The header may also be a date, or come from a proxy with any number: neither may stop the controller for long.
         seconds = min(float(retry_after) if retry_after.isdigit() else 1.0, _LONGEST_PAUSE_SECONDS)
         self._paused_until = max(self._paused_until, self._clock() + seconds)
+        # Requests that waited are sent spread over the same time: all at once, they would overload the server again.
         self._spread = min(max(seconds, 0.1), 5.0)
         return True
 
@@ -237,17 +268,14 @@ class Client:
             await self._sleep(remaining + random.uniform(0, self._spread))  # noqa: S311
 
 
-_OF_COLLECTIONS: Final = {"GET": "LIST", "DELETE": "DELETECOLLECTION"}
-
-
-def _kind_of_request(verb: str, path: str, resource: str) -> tuple[str, str]:
+def _metric_labels(verb: str, path: str, resource: str) -> tuple[str, str]:
     """Return verb and resource as in the API server's metrics and in roles."""
     if path.endswith("/status"):
         return verb, f"{resource}/status"
-    return (_OF_COLLECTIONS.get(verb, verb) if path.endswith(f"/{resource}") else verb), resource
+    return (_COLLECTION_VERBS.get(verb, verb) if path.endswith(f"/{resource}") else verb), resource
 
 
-def _names_a_descriptor_in_use(error: RuntimeError) -> bool:
+def _is_descriptor_in_use(error: RuntimeError) -> bool:
     """Return whether the event loop rejected a new socket because it still has a closed one with the same descriptor.
 
     uvloop's `_ensure_fd_no_transport`. The error passes as soon as the loop has read the end of the old connection.

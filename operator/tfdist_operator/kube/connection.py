@@ -23,24 +23,24 @@ _ID_LENGTH: Final = 16
 
 
 def find_connection() -> kopf.ConnectionInfo:
-    """Return the connection of the service account, else that of the kubeconfig's current context.
+    """Return the connection of the service account, else of the current context of the kubeconfig.
 
     Raises:
         SystemExit: neither exists, or the kubeconfig is invalid.
     """
     settings = kopf.OperatorSettings()
-    found = kopf.login_with_service_account(settings=settings)
+    info = kopf.login_with_service_account(settings=settings)
     try:
-        found = found or kopf.login_with_kubeconfig(settings=settings)
+        info = info or kopf.login_with_kubeconfig(settings=settings)
     except Exception as error:  # a missing file, or one of any content
         path, reason = os.environ.get("KUBECONFIG") or "~/.kube/config", str(error) or type(error).__name__
         raise SystemExit(
             f"no API server: the kubeconfig {path} cannot be used: {type(error).__name__}: {reason}"
         ) from error
-    if found is None:
+    if info is None:
         msg = "no API server: not in a pod with a service account, and neither KUBECONFIG nor ~/.kube/config is there"
         raise SystemExit(msg)
-    return found
+    return info
 
 
 def cluster_id(info: kopf.ConnectionInfo) -> str | None:
@@ -49,7 +49,7 @@ def cluster_id(info: kopf.ConnectionInfo) -> str | None:
     The UID of a namespace would do so too, but needs permission to read namespaces.
     `ssl_context` has checked that it can be read.
     """
-    text = Path(str(info.ca_path)).read_text(encoding="utf-8") if info.ca_path else _decoded(info.ca_data)
+    text = Path(str(info.ca_path)).read_text(encoding="utf-8") if info.ca_path else _decode(info.ca_data)
     return hashlib.sha256(text.strip().encode()).hexdigest()[:_ID_LENGTH] if text else None
 
 
@@ -68,14 +68,14 @@ def ssl_context(info: kopf.ConnectionInfo) -> ssl.SSLContext:
 
 
 def _ssl_context(info: kopf.ConnectionInfo) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=_path(info.ca_path), cadata=_decoded(info.ca_data))
+    context = ssl.create_default_context(cafile=_path_or_none(info.ca_path), cadata=_decode(info.ca_data))
     if info.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if info.certificate_path and info.private_key_path:
-        context.load_cert_chain(_path(info.certificate_path) or "", _path(info.private_key_path))
+        context.load_cert_chain(_path_or_none(info.certificate_path) or "", _path_or_none(info.private_key_path))
     elif info.certificate_data and info.private_key_data:
-        _load_chain(context, _decoded(info.certificate_data), _decoded(info.private_key_data))
+        _load_chain(context, _decode(info.certificate_data), _decode(info.private_key_data))
     return context
 
 
@@ -83,12 +83,14 @@ def authorization(info: kopf.ConnectionInfo) -> Callable[[], dict[str, str]]:
     """Return a function that returns the current authentication headers."""
     if not info.token:
         return dict
+    # Not in a pod: the token of a kubeconfig does not change.
     if not _TOKEN_FILE.exists():
         return lambda: {"Authorization": f"Bearer {info.token}"}
     cached, read_at = info.token, time.monotonic()
 
     def headers() -> dict[str, str]:
         nonlocal cached, read_at
+        # Kubernetes rotates the token of a ServiceAccount; the former one expires.
         if time.monotonic() - read_at > _TOKEN_SECONDS:
             cached, read_at = _TOKEN_FILE.read_text(encoding="utf-8").strip(), time.monotonic()
         return {"Authorization": f"Bearer {cached}"}
@@ -96,11 +98,11 @@ def authorization(info: kopf.ConnectionInfo) -> Callable[[], dict[str, str]]:
     return headers
 
 
-def _path(value: object) -> str | None:
+def _path_or_none(value: object) -> str | None:
     return str(value) if value else None
 
 
-def _decoded(value: str | bytes | None) -> str | None:
+def _decode(value: str | bytes | None) -> str | None:
     return base64.b64decode(value).decode() if value else None
 
 

@@ -43,6 +43,7 @@ async def send_each(items: Sequence[T], send: Callable[[T], Awaitable[None]], at
         async with slots:
             await send(item)
 
+    # All are sent even if one fails: these are deletions and patches, which must not wait for a pod that is rejected.
     results = await asyncio.gather(*map(one, items), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
@@ -69,15 +70,18 @@ async def _send_all(
     items: Sequence[T], send: Callable[[T], Awaitable[None]], in_flight: set[asyncio.Future[None]]
 ) -> None:
     """Call `send` for every item; `in_flight` holds the unfinished calls."""
+    # One request first: if a quota rejects it, a job of 400 replicas costs one rejected request and not 400.
     pending, window = iter(items), 1
     while True:
         in_flight |= {asyncio.ensure_future(send(item)) for item in itertools.islice(pending, window - len(in_flight))}
         if not in_flight:
             return
+        # The first to finish makes room for the next, so that one slow request does not delay the others.
         finished, _ = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
         in_flight -= finished
         failure = next((error for task in finished if (error := task.exception())), None)
         if failure is not None:
             await asyncio.gather(*in_flight, return_exceptions=True)
             raise failure
+        # Each success admits two more: its own place, and one.
         window = min(window + len(finished), MAX_IN_FLIGHT)

@@ -29,8 +29,10 @@ class WorkQueue(Generic[K]):
 
     def __init__(self, retry: Backoff = RETRY) -> None:
         self._retry = retry
-        self._ready: asyncio.Queue[K] = asyncio.Queue()  # which wakes one worker for a key, not all
-        self._dirty: dict[K, float] = {}  # since when
+        # A queue wakes one worker for a key; a condition variable would wake all of them.
+        self._ready: asyncio.Queue[K] = asyncio.Queue()
+        self._dirty: dict[K, float] = {}
+        """By key: since when it is dirty."""
         self._running: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
@@ -43,6 +45,7 @@ class WorkQueue(Generic[K]):
         if key in self._dirty:
             return
         self._dirty[key] = time.monotonic()
+        # A key in progress is not handed to a second worker: `done` queues it again, so that no change is lost.
         if key not in self._running:
             self._ready.put_nowait(key)
 
@@ -52,6 +55,7 @@ class WorkQueue(Generic[K]):
         due = loop.time() + seconds
         timer = self._timers.get(key)
         if timer is not None:
+            # Of several delays the earliest counts: each reconcile sets the timers that it needs again.
             if timer.when() <= due:
                 return
             timer.cancel()
@@ -83,6 +87,7 @@ class WorkQueue(Generic[K]):
         """Reconcile dirty keys until cancelled. `reconcile` returns whether it succeeded; an exception is a failure."""
         while True:
             key = await self.get()
+            # Also if the worker is cancelled: a key whose reconcile was cut off must not count as done.
             has_failed = True
             try:
                 has_failed = not await reconcile(key)

@@ -1,9 +1,10 @@
 """Elects one leader among the replicas by a Lease, with client-go's rules and times.
 
-The clocks of two replicas are never compared. A standby acquires the Lease only after it has observed no change of the
-record for the record's whole duration; the leader stops writing when its last successful renewal began more than
-`RENEW_DEADLINE_SECONDS` ago. The deadline is a third shorter than the duration, so the old leader has stopped before
-a new one can begin, even if their clocks differ. The clock also counts the time in which the machine is suspended.
+The clocks of two replicas are never compared (ADR 10). A standby acquires the Lease only after it has observed no
+change of the record for the record's whole duration; the leader stops writing when its last successful renewal began
+more than `RENEW_DEADLINE_SECONDS` ago. The deadline is a third shorter than the duration, so the old leader has stopped
+before a new one can begin, even if their clocks differ. The clock also counts the time in which the machine is
+suspended.
 
 `is_leader` is checked before each write, not only when a timer fires: a process that was suspended for a minute
 continues with pending requests and must not send them.
@@ -18,7 +19,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NoReturn, Protocol
 
-from tfdist_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from tfdist_operator.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from tfdist_operator.leader_election.lease_lock import LeaderElectionRecord
 
 log = logging.getLogger(__name__)
@@ -69,19 +70,19 @@ class LeaderElector:
         self._clock = clock
         self._sleep = sleep
         self._now = now
-        self._seen: LeaderElectionRecord | None = None
-        self._seen_at = 0.0
+        self._observed: LeaderElectionRecord | None = None
+        self._observed_at = 0.0
         self._stale = True
-        self._until = float("-inf")
+        self._leads_until = float("-inf")
 
     @property
     def leader(self) -> str:
         """The holder of the Lease as last observed; "" if there is none."""
-        return self._seen.holder if self._seen else ""
+        return self._observed.holder if self._observed else ""
 
     def is_leader(self) -> bool:
         """Return whether this replica leads now, and no other can lead yet."""
-        return self._clock() < self._until
+        return self._clock() < self._leads_until
 
     async def acquire(self) -> None:
         """Wait until this replica leads; failed requests are retried."""
@@ -95,12 +96,15 @@ class LeaderElector:
             LeadershipLost: another replica leads, or the Lease could not be renewed in time.
         """
         while True:
-            remaining = self._until - self._clock()
+            remaining = self._leads_until - self._clock()
             await self._sleep(max(0.0, min(RETRY_SECONDS, remaining)))
-            remaining = self._until - self._clock()
+            remaining = self._leads_until - self._clock()
+            # Not the number of failed renewals counts, but the time since the last successful one began: this replica
+            # must have stopped before a standby may lead.
             if remaining <= 0:
                 raise LeadershipLost(f"the Lease could not be renewed for {RENEW_DEADLINE_SECONDS:.0f} s")
             try:
+                # A request that hangs must not outlast the deadline.
                 async with asyncio.timeout(remaining):
                     is_renewed = await self._attempt()
             except TimeoutError:
@@ -110,14 +114,16 @@ class LeaderElector:
 
     async def release(self) -> None:
         """Stop leading and release a held Lease, so that a standby need not wait for its expiry."""
-        was_leader, self._until = self.is_leader(), float("-inf")
+        # The fence closes first: nothing may be written once the Lease is free.
+        was_leader, self._leads_until = self.is_leader(), float("-inf")
         if not was_leader:
             return
         error: ApiError | None = None
         for _ in range(_RELEASES):
             try:
                 await self._release_observed()
-            except Conflict as conflict:
+            # The last renewal may have been interrupted after the API server had stored it: its version is read again.
+            except ConflictError as conflict:
                 error, self._stale = conflict, True
             except ApiError as failed:
                 error = failed
@@ -130,72 +136,79 @@ class LeaderElector:
         """Release the Lease if this replica holds it.
 
         Raises:
-            Conflict: it was written since; by a renewal of this replica, if that was interrupted.
+            ConflictError: it was written since; by a renewal of this replica, if that was interrupted.
             ApiError: the request failed.
         """
         if self._stale:
             self._observe(await self._lock.read())
-        if self._seen is None or self._seen.holder != self._identity:
+        if self._observed is None or self._observed.holder != self._identity:
             return
         now = self._timestamp()
         self._observe(
-            await self._lock.write(replace(self._seen, holder="", duration_seconds=1, acquired_at=now, renewed_at=now))
+            await self._lock.write(
+                replace(self._observed, holder="", duration_seconds=1, acquired_at=now, renewed_at=now)
+            )
         )
 
     async def _attempt(self) -> bool:
         """Acquire or renew the Lease; return whether this replica holds it."""
+        # The deadline counts from before the request: when the API server stores the record is not known, but it is
+        # later.
         began = self._clock()
         try:
             if self._stale:
                 self._observe(await self._lock.read())
                 self._stale = False
+            # The Lease is read again before the next attempt, which shows whether its holder has renewed it.
             if self._held_by_another():
                 self._stale = True
                 return False
             self._stale = True  # until the response proves that no other replica has written the Lease
             self._observe(await self._lock.write(self._claim()))
-        except (Conflict, AlreadyExists, NotFound):
+        # Another replica was faster, or the Lease has been deleted: no error.
+        except (ConflictError, AlreadyExistsError, NotFoundError):
             return False
         except ApiError as error:
             log.warning("lease was not renewed; trying again", extra={"error": str(error)})
             return False
         self._stale = False
-        self._until = began + RENEW_DEADLINE_SECONDS
+        self._leads_until = began + RENEW_DEADLINE_SECONDS
         return True
 
     def _claim(self) -> LeaderElectionRecord:
         """Return the record that makes this replica the leader."""
-        now, observed = self._timestamp(), self._seen
+        now, observed = self._timestamp(), self._observed
         if observed is None:
             return LeaderElectionRecord(self._identity, LEASE_SECONDS, now, now, 0)
+        # A renewal keeps the time of the acquisition and the number of transitions.
         if observed.holder == self._identity:
             return replace(observed, duration_seconds=LEASE_SECONDS, renewed_at=now)
         return LeaderElectionRecord(self._identity, LEASE_SECONDS, now, now, observed.transitions + 1, observed.version)
 
     def _observe(self, record: LeaderElectionRecord | None) -> None:
-        """Record the Lease and the time of its last change, by the clock of this process, not by the writer's.
-
-        A Lease that is deleted before its duration has passed counts as held: Kubernetes removes it with the
-        installation, and the pods of a new installation must not begin before the old leader has stopped.
-        """
-        if record is None and self._held_by_another() and self._seen is not None:
-            self._seen = replace(self._seen, version="")
+        """Record the Lease and the time of its last change, by the clock of this process, not by the writer's."""
+        # Kubernetes deletes the Lease with the installation. The pods of a new one must not begin before the old leader
+        # has stopped, so that the deleted Lease counts as held until its duration has passed (ADR 25).
+        if record is None and self._held_by_another() and self._observed is not None:
+            self._observed = replace(self._observed, version="")
             return
-        if record is None or record != self._seen:
-            self._seen_at = self._clock()
-        self._seen = record
+        # By the clock of this process: the times in the record are by that of another machine, and are never compared
+        # (ADR 10).
+        if record is None or record != self._observed:
+            self._observed_at = self._clock()
+        self._observed = record
 
     def _held_by_another(self) -> bool:
-        observed = self._seen
+        observed = self._observed
         if observed is None or observed.holder in {"", self._identity}:
             return False
-        return self._clock() < self._seen_at + observed.duration_seconds
+        return self._clock() < self._observed_at + observed.duration_seconds
 
     def _pause(self) -> float:
         """Return the seconds until the next attempt: just after the Lease expires, but at most `RETRY_SECONDS`."""
         jitter = random.uniform(0.05, 0.2)  # noqa: S311  two standbys need not read at the same time
-        if self._held_by_another() and self._seen is not None:
-            remaining = self._seen_at + self._seen.duration_seconds - self._clock()
+        if self._held_by_another() and self._observed is not None:
+            remaining = self._observed_at + self._observed.duration_seconds - self._clock()
             return min(RETRY_SECONDS, remaining + jitter)
         return RETRY_SECONDS - jitter
 

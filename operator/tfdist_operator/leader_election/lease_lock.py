@@ -1,18 +1,37 @@
-"""The Lease of the leader election, as the API server stores it (coordination.k8s.io/v1).
+"""The Lease of the leader election, as the API server stores it (coordination.k8s.io/v1), and its owner."""
 
-Each write names the resource version that it replaces: of two concurrent writes, the API server rejects one.
-"""
-
+import base64
+import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tfdist_operator.kube.client import Client, Json
-from tfdist_operator.kube.errors import NotFound
-from tfdist_operator.leader_election.lease_owner import lease_owner
+import orjson
+
+from tfdist_operator.kube.client import ApiClient
+from tfdist_operator.kube.errors import NotFoundError
+from tfdist_operator.kube.json_bodies import Json
 
 GROUP: Final = "coordination.k8s.io"
 RESOURCE: Final = "leases"
+
+
+def lease_owner(token: str | None, namespace: str) -> dict[str, Any] | None:
+    """Return an owner reference to the ServiceAccount of a token; None if it names none of this namespace."""
+    segments = (token or "").split(".")
+    if len(segments) != 3:  # noqa: PLR2004  header, claims and signature of a JSON Web Token
+        return None
+    try:
+        # The token names its ServiceAccount with its UID, so that no request is needed. Its signature need not be
+        # verified: the API server rejects the write of a process with a forged token.
+        claims = orjson.loads(base64.urlsafe_b64decode(segments[1] + "=" * (-len(segments[1]) % 4)))
+        claim = claims["kubernetes.io"]
+        name, uid = claim["serviceaccount"]["name"], claim["serviceaccount"]["uid"]
+        if claim["namespace"] != namespace or not isinstance(name, str) or not isinstance(uid, str):
+            return None  # an owner must be in the same namespace
+    except (binascii.Error, ValueError, KeyError, TypeError):
+        return None
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "name": name, "uid": uid}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +52,10 @@ class LeaderElectionRecord:
 class LeaseLock:
     """One Lease by its namespace and name."""
 
-    def __init__(self, client: Client, namespace: str, name: str, token: str | None = None) -> None:
+    def __init__(self, client: ApiClient, namespace: str, name: str, token: str | None = None) -> None:
         """Set the ServiceAccount of `token`, the controller's, as owner: Kubernetes deletes the Lease with it."""
+        # Created by the controller and not by the chart: Helm would reject an existing Lease, and revert the writes of
+        # the leader (ADR 25). Its owner removes it with the installation.
         owner = lease_owner(token, namespace)
         self._client = client
         self._folder = f"/apis/{GROUP}/v1/namespaces/{namespace}/{RESOURCE}"
@@ -49,18 +70,19 @@ class LeaseLock:
         """
         try:
             return _record(await self._client.request("GET", self._path, resource=RESOURCE))
-        except NotFound:
+        except NotFoundError:
             return None
 
     async def write(self, record: LeaderElectionRecord) -> LeaderElectionRecord:
         """Create the Lease, or replace the version that `record` names; return it as stored.
 
         Raises:
-            Conflict: the stored Lease has another version.
-            AlreadyExists: the Lease to create exists.
-            NotFound: the Lease to replace has been deleted.
+            ConflictError: the stored Lease has another version.
+            AlreadyExistsError: the Lease to create exists.
+            NotFoundError: the Lease to replace has been deleted.
             ApiError: the server rejects the request or does not answer.
         """
+        # Each write names the resource version that it replaces: of two concurrent ones, the API server rejects one.
         method, path = ("PUT", self._path) if record.version else ("POST", self._folder)
         body = _manifest(record, self._meta)
         return _record(await self._client.request(method, path, resource=RESOURCE, body=body))

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.render.owned_kinds import OwnedKind
@@ -12,7 +12,6 @@ from tfdist_operator.cache.kueue import Kueue
 from tfdist_operator.cache.owned_cache import OwnedObjectCache
 from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.cache.runtime_state import RuntimeStateStore
-from tfdist_operator.kube.clock import utc_now
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.workqueue import WorkQueue
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
@@ -41,6 +40,6 @@ class Dependencies:
     """Label value of this controller on owned objects."""
     expensive: WorkQueue[NamespacedName] = field(default_factory=WorkQueue)
     """The queue of jobs that are planned in a thread."""
-    now: Callable[[], datetime] = utc_now
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
     clock: Callable[[], float] = time.monotonic
     """In seconds."""

@@ -1,10 +1,4 @@
-"""Executes the plan of one job: status, events, objects, pods, deletions, in this order.
-
-The status is written first, with the resourceVersion that the plan was made from. If the job has been written since,
-the API server answers 409 and nothing else is done: a stale plan never creates or deletes anything. The requests that
-follow are idempotent, because every name is deterministic. One that fails stops no other: above all, what the API
-server or a webhook rejects must not keep a pod of an ended attempt alive.
-"""
+"""Executes the plan of one job: status, events, objects, pods, deletions, in this order (ADR 3)."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -16,17 +10,15 @@ from tfdist.planner import Plan
 from tfdist.render.metadata import Manifest
 from tfdist.timestamps import parse_time
 from tfdist_operator.cache.job_cache import CachedJob
-from tfdist_operator.kube.errors import Conflict, NotFound
+from tfdist_operator.kube.errors import ConflictError, NotFoundError
 from tfdist_operator.kube.slow_start import run_each, send_each
 from tfdist_operator.metrics import JOB_DURATION
-from tfdist_operator.reconcile.creation import Creation
+from tfdist_operator.reconcile.creation import Creator
 from tfdist_operator.reconcile.dependencies import Dependencies
-from tfdist_operator.reconcile.events import Publisher
-from tfdist_operator.reconcile.owned import OwnedExecutor
-from tfdist_operator.reconcile.pod_events import PodEvents
+from tfdist_operator.reconcile.events import EventPublisher, PodEventReader
+from tfdist_operator.reconcile.owned import OwnedExecutor, TensorBoardExecutor
 from tfdist_operator.reconcile.status_writer import StatusWriter
-from tfdist_operator.reconcile.tensorboard import TensorBoards
-from tfdist_operator.reconcile.workloads import Workloads
+from tfdist_operator.reconcile.workloads import WorkloadExecutor
 
 log = logging.getLogger(__name__)
 
@@ -36,32 +28,40 @@ class Executor:
 
     def __init__(self, deps: Dependencies) -> None:
         self._deps = deps
-        self._events = Publisher(deps)
+        self._events = EventPublisher(deps)
         self._status = StatusWriter(deps, self._events)
         self._owned = OwnedExecutor(deps, self._events)
-        self._creation = Creation(deps, self._owned)
-        self._pod_events = PodEvents(deps)
-        self._tensorboards = TensorBoards(deps, self._owned, self._events)
-        self._workloads = Workloads(deps)
+        self._creator = Creator(deps, self._owned)
+        self._pod_events = PodEventReader(deps)
+        self._tensorboards = TensorBoardExecutor(deps, self._owned, self._events)
+        self._workloads = WorkloadExecutor(deps)
 
     async def execute(self, job: CachedJob, plan: Plan) -> None:
         """Execute `plan` for `job`.
 
         Raises:
-            Conflict: the job has been written since the plan was made; nothing has been done.
-            JobGone: the job has been deleted.
+            ConflictError: the job has been written since the plan was made; nothing has been done.
+            JobGoneError: the job has been deleted.
             ApiError: a request failed; the next plan has the remaining actions.
         """
         state = self._deps.states.get(job.key, job.uid)
         if plan.status is not None:
+            # First, with the resourceVersion that the plan was made from: if the job has been written since, the API
+            # server answers 409, and a stale plan creates and deletes nothing (ADR 3). A controller that is killed
+            # after this finds the attempt recorded before any of its pods exists.
             await self._status.write(job, plan.status, counters_only=plan.counters_only)
             _observe_duration(job, plan.status)
+        # After the write: a plan whose status was rejected as stale leaves no trace, and is made again.
         state.completed, state.failure_seen_at = plan.completed, plan.failure_seen_at
         state.leader, state.evaluator = plan.leader, plan.evaluator
-        for event in plan.events:  # at once: the next plan, after a failed request, does not have them
+        # Before the requests that may fail: the next plan finds the facts in the status, and has no events of them
+        # (ADR 19).
+        for event in plan.events:
             await self._events.publish(job, event)
+        # One action that fails stops no other: what the API server or a webhook rejects must not keep a pod of an ended
+        # attempt alive. All are idempotent, because every name is deterministic.
         await run_each(
-            partial(self._creation.create, job, plan),
+            partial(self._creator.create, job, plan),
             partial(send_each, plan.patches, partial(self._patch, job)),
             partial(send_each, plan.deletes, partial(self._delete, job)),
             partial(self._tensorboards.update, job, plan),
@@ -83,6 +83,7 @@ class Executor:
 
     def _store_diagnosis(self, job: CachedJob, result: ProbeResult) -> None:
         """Store the result of a diagnosis for the next plan, unless the job has been deleted meanwhile."""
+        # A diagnosis takes seconds, in which the job may have been replaced by another one of its name.
         now = self._deps.jobs.get(job.key)
         if now is not None and now.uid == job.uid:
             self._deps.states.get(job.key, job.uid).probe_result = result
@@ -103,10 +104,13 @@ class Executor:
             return
         try:
             response = await request(job.key.namespace, name, pod.uid)
-        except (NotFound, Conflict):
+        # The request names the UID of the planned pod (ADR 19): a conflict means another pod of that name, which this
+        # plan does not concern.
+        except (NotFoundError, ConflictError):
             log.debug("pod is gone already", extra={"pod": name})
         else:
-            if "resourceVersion" in response.get("metadata", {}):  # else it is deleted, and the watch reports that
+            # Without a version, the response is only the status of a deletion that is complete: the watch reports it.
+            if "resourceVersion" in response.get("metadata", {}):
                 self._deps.pods.upsert(response)
 
 

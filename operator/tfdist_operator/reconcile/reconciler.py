@@ -22,13 +22,13 @@ from tfdist.render.workload import queue_name
 from tfdist.timestamps import rfc3339
 from tfdist_operator.budget import BUDGET, SLOW_SECONDS, BudgetExceeded, in_thread
 from tfdist_operator.cache.job_cache import CachedJob
-from tfdist_operator.kube.errors import ApiError, Conflict, JobGone, NamespaceTerminating
+from tfdist_operator.kube.errors import ApiError, ConflictError, JobGoneError, NamespaceTerminatingError
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.metrics import RECONCILE_SECONDS, SLOW_OBJECTS
 from tfdist_operator.reconcile.dependencies import Dependencies
-from tfdist_operator.reconcile.events import Publisher
+from tfdist_operator.reconcile.events import EventPublisher
 from tfdist_operator.reconcile.executor import Executor
-from tfdist_operator.replica_reports.poll_rate import PollRate
+from tfdist_operator.replica_reports.poller import PollRate
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ _SET_ASIDE: Final = 60.0
 """A job whose plan took over a second of CPU time is planned again after this multiple of that time."""
 _LONGEST_SET_ASIDE_SECONDS: Final = 600.0
 _LOCATION_SECONDS: Final = 1.0
-"""When a job is reconciled again into whose directories another one may write, which has not been read."""
+"""Delay of a job that waits until another one, which may write to its directories, has been read."""
 
 Run = Callable[[str, Callable[[], Any]], Awaitable[tuple[Any, float]]]
 """`Budget.run` in this thread or in another one."""
@@ -56,7 +56,7 @@ class Reconciler:
         self._installation = installation
         self._rate = rate
         self._executor = Executor(deps)
-        self._events = Publisher(deps)
+        self._events = EventPublisher(deps)
         self._thread = ThreadPoolExecutor(1, "expensive jobs")
         self._in_thread: set[NamespacedName] = set()
 
@@ -69,12 +69,18 @@ class Reconciler:
         if job is None:
             return self._forget(key)
         state = self._deps.states.get(key, job.uid)
+        # Checked before the queue is chosen: the timers and events of a job that is set aside must not wake it
+        # (ADR 53).
         if (remaining := state.set_aside_until - self._deps.clock()) > 0:
             self._deps.queue.add_after(key, remaining)
+        # A thread costs each plan some 0.1 ms, a tenth of its time: only what is expensive to parse or has been
+        # expensive to plan leaves the main loop, and what is in the thread stays there until it ends (ADR 53).
         elif job.large or job.older_texts or state.plan_seconds > _EXPENSIVE_SECONDS or key in self._in_thread:
             self._deps.expensive.add(key)
+        # Jobs with small specifications wait for large ones too: which directories those write is not known until they
+        # are read (ADR 31).
         elif not self._waits_for_locations(job):
-            return await self._reconcile(job, _here)
+            return await self._reconcile(job, _run_inline)
         return True
 
     async def reconcile_expensive(self, key: NamespacedName) -> bool:
@@ -82,6 +88,7 @@ class Reconciler:
         job = self._deps.jobs.get(key)
         if job is None:
             return self._forget(key)
+        # The ordinary queue has the timer that reconciles it again.
         if self._deps.states.get(key, job.uid).set_aside_until > self._deps.clock():
             return True
         run = partial(in_thread, self._thread)
@@ -105,12 +112,13 @@ class Reconciler:
         try:
             read, _ = await run(f"parsing of the job {'/'.join(job.key)}", partial(self._deps.jobs.read, job))
         finally:
+            # Also after an error: other jobs must not wait for ever for the directories of one that cannot be read.
             self._deps.jobs.locate(read)
         return read
 
     def _waits_for_locations(self, job: CachedJob) -> bool:
         """Return whether a job waits for jobs to be read that may write into its directories, and request that."""
-        unlocated = self._deps.jobs.unlocated(job.key.namespace) if job.written else []
+        unlocated = self._deps.jobs.unlocated_jobs(job.key.namespace) if job.written else []
         for other in unlocated:
             self._deps.expensive.add(other.key)
         if unlocated:
@@ -119,28 +127,32 @@ class Reconciler:
 
     def _forget(self, key: NamespacedName) -> bool:
         self._deps.states.evict(key)
-        self._deps.pods.forget_removed(key, self._deps.pods.removed(key))
+        self._deps.pods.forget_removed(key, self._deps.pods.removed_uids(key))
         return True
 
     async def _reconcile(self, job: CachedJob, run: Run) -> bool:
         """Reconcile a job with its specification; `run` makes the plan."""
         key = job.key
+        # Before the view is made: the rest, up to the plan, runs without a pause in which the caches could change.
         position = await self._position(job)
-        removed = self._deps.pods.removed(key)
+        # Before the plan: a pod that is deleted meanwhile is not in its view, and must not be forgotten.
+        removed = self._deps.pods.removed_uids(key)
         try:
             with RECONCILE_SECONDS.time():
                 await self._executor.execute(job, await self._plan(job, position, run))
             self._forget_removed(key, removed)
-        except JobGone:
+        # A write got 404 before the watch has reported the deletion: a later reconcile would repeat the request.
+        except JobGoneError:
             log.info("job has been deleted", extra={"job": "/".join(key)})
             self._deps.jobs.evict(job)
             self._deps.states.evict(key)
-        except NamespaceTerminating:
+        # Every creation is rejected until the namespace is gone; a retry with back-off would ask again and again.
+        except NamespaceTerminatingError:
             log.info("namespace is terminating; its job is not reconciled", extra={"job": "/".join(key)})
             self._deps.queue.add_after(key, _TERMINATING_SECONDS)
         except BudgetExceeded as error:
             await self._set_aside(job, _LONGEST_SET_ASIDE_SECONDS, str(error))
-        except Conflict:
+        except ConflictError:
             log.debug("job has been written since it was read; reconciled again", extra={"job": "/".join(key)})
             return False
         except ApiError as error:
@@ -160,7 +172,7 @@ class Reconciler:
     async def _position(self, job: CachedJob) -> int | None:
         """Return the position of a job in its queue; None if it does not wait in one, or if it is not known."""
         kueue = self._deps.kueue
-        cached = kueue.workloads.of_job(job.key, job.uid) if kueue.version else None
+        cached = kueue.workloads.job_workload(job.key, job.uid) if kueue.version else None
         if job.job is None or cached is None or not cached.waits:
             return None
         return await kueue.positions.position((job.key.namespace, queue_name(job.job)), cached.name)
@@ -172,22 +184,25 @@ class Reconciler:
             BudgetExceeded: it takes too long.
         """
         view, now = self._view(job, position), self._deps.now()
-        if run is not _here:
-            view = replace(view, runtime=copy.copy(view.runtime))  # which polls change while a thread plans
+        # The poller changes the state while a thread plans.
+        if run is not _run_inline:
+            view = replace(view, runtime=copy.copy(view.runtime))
         what = f"planning of the job {'/'.join(job.key)}"
         try:
-            found, seconds = await run(what, partial(plan, view, now, self._installation))
+            made, seconds = await run(what, partial(plan, view, now, self._installation))
         except BudgetExceeded:
             raise
         except Exception:
-            # Suspend, deadlines and restarts do not depend on reports of the program: plan without them.
+            # Suspension, deadlines and restarts do not depend on reports of the program, which may be hostile: the job
+            # is planned without them (ADR 18).
             text = "planning failed with an unexpected error; planned again without reports"
             log.exception(text, extra={"job": "/".join(job.key)})
-            found, seconds = await run(what, partial(plan, _without_reports(view), now, self._installation))
+            made, seconds = await run(what, partial(plan, _without_reports(view), now, self._installation))
         self._deps.states.get(job.key, job.uid).plan_seconds = seconds
+        # A job that is this slow once is slow each time: it must not delay the others of its queue (ADR 53).
         if seconds > SLOW_SECONDS:
             await self._set_aside(job, seconds * _SET_ASIDE, f"the {what} took {seconds:.1f} s of CPU time")
-        result: Plan = found
+        result: Plan = made
         return result
 
     async def _set_aside(self, job: CachedJob, seconds: float, reason: str) -> None:
@@ -206,7 +221,7 @@ class Reconciler:
             stored=job,
             status=job.status,
             runtime=state,
-            pods=self._deps.pods.of_job(job.key, job.uid),
+            pods=self._deps.pods.job_pods(job.key, job.uid),
             throttled_seconds=self._rate.throttled_seconds(state.status_written_at, self._deps.clock()),
             launcher_key=secrets.token_hex(32),
             directory_user=self._deps.jobs.directory_user(job),
@@ -219,18 +234,19 @@ class Reconciler:
         kueue = self._deps.kueue
         if not kueue.version:
             return None
-        return KueueView(kueue.workloads.of_job(job.key, job.uid), kueue.flavors.by_name(), position, error)
+        return KueueView(kueue.workloads.job_workload(job.key, job.uid), kueue.flavors.placements(), position, error)
 
     def _contention(self, job: CachedJob) -> Contention:
-        """Return which other jobs wait for nodes, if this one does."""
-        keys = self._deps.pods.unschedulable()
+        """Count the other jobs that wait for nodes, if this one does."""
+        keys = self._deps.pods.unschedulable_jobs()
         if job.key not in keys:
             return Contention()
+        # The UID excludes this job; one that is deleted while its pods remain is in no cache.
         others = [other for other in map(self._deps.jobs.get, keys) if other is not None and other.uid != job.uid]
         return Contention(len(others), all(job.is_older_than(other) for other in others))
 
 
-async def _here(what: str, function: Callable[[], Any]) -> tuple[Any, float]:
+async def _run_inline(what: str, function: Callable[[], Any]) -> tuple[Any, float]:
     return BUDGET.run(what, function)
 
 

@@ -1,8 +1,7 @@
 """Writes the status of a job; a value that the API server rejects does not stop the job's life cycle.
 
 The schema of an older CRD, an admission policy or the size limit may reject a value that the controller derives from
-pods, reports or nodes. Rejected fields keep their stored values then, or are removed if those are rejected too; the
-essentials, which the next reconcile depends on, are always written, and conditions lose at most their messages.
+pods, reports or nodes. The essentials, which the next reconcile depends on, are always written.
 """
 
 import logging
@@ -18,9 +17,9 @@ from tfdist.render.metadata import Manifest
 from tfdist.status.accounts import without_accounts
 from tfdist_operator.cache.job_cache import CachedJob
 from tfdist_operator.cache.runtime_state import JobRuntimeState
-from tfdist_operator.kube.errors import Invalid, Rejected
+from tfdist_operator.kube.errors import InvalidError, RejectedError
 from tfdist_operator.reconcile.dependencies import Dependencies
-from tfdist_operator.reconcile.events import Publisher
+from tfdist_operator.reconcile.events import EventPublisher
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +27,7 @@ _RETRY_SECONDS: Final = 600.0
 """Delay before a rejected field is written again: the CRD or a policy may have changed."""
 _TOO_LARGE: Final = 413
 _FIELD: Final = re.compile(r"status\.(\w+)(?:\.([a-z]\w*))?")
-"""A field of the status, in the API server's notation: its first name, and the second, if that is no index."""
+"""A field of the status, in the API server's notation: its first name, and the second, if that is not an index."""
 _ESSENTIAL: Final = frozenset(
     {"activeSince", "attempt", "completionTime", "conditions", "gangs", "observedGeneration", "phase", "replicas"}
     | {"restartedAt", "restarts", "startTime"}
@@ -39,7 +38,7 @@ _TEXT: Final = "the API server has rejected the text of a condition; the event S
 class StatusWriter:
     """Writes statuses."""
 
-    def __init__(self, deps: Dependencies, events: Publisher) -> None:
+    def __init__(self, deps: Dependencies, events: EventPublisher) -> None:
         self._deps = deps
         self._events = events
 
@@ -49,25 +48,31 @@ class StatusWriter:
         With `counters_only` the event of this write causes no reconcile.
 
         Raises:
-            Conflict: the job has been written since it was read.
-            JobGone: it has been deleted.
-            Rejected: an essential field is rejected.
+            ConflictError: the job has been written since it was read.
+            JobGoneError: it has been deleted.
+            RejectedError: an essential field is rejected.
             ApiError: the request failed.
         """
         state, sent = self._deps.states.get(job.key, job.uid), None
+        # The CRD or a policy may have changed since: every field is tried again after ten minutes.
         if state.rejected_until < self._deps.clock():
             state.rejected_fields = frozenset()
         cached = job.status.to_json()
+        # Three rounds: with what is known to be rejected kept as it is stored; the same again, since the answer has
+        # named more fields; and without those fields, since the stored values may be what is rejected now.
         for base in (cached, cached, {}):
             desired = _without_rejected(status, base, state.rejected_fields)
+            # Only rejected fields differ: a write would change nothing.
             if state.rejected_fields and without_accounts(desired) == without_accounts(cached):
                 return
+            # The rejection concerned fields that are always written, so that the same status would be rejected again.
             if desired == sent:
                 continue
             try:
                 response = await self._deps.resources.patch_status(job, cached, desired)
-            except Rejected as error:
-                if not (isinstance(error, Invalid) or error.code == _TOO_LARGE):
+            except RejectedError as error:
+                # A quota or a missing right rejects the request, not a field: to leave out fields does not help.
+                if not (isinstance(error, InvalidError) or error.code == _TOO_LARGE):
                     raise
                 rejection, sent = error, desired
                 await self._reject(job, state, desired, error)
@@ -78,8 +83,9 @@ class StatusWriter:
         state.rejected_fields = frozenset()
         raise rejection
 
-    async def _reject(self, job: CachedJob, state: JobRuntimeState, sent: Manifest, error: Rejected) -> None:
+    async def _reject(self, job: CachedJob, state: JobRuntimeState, sent: Manifest, error: RejectedError) -> None:
         """Store and report the rejected fields: all fields if the rejection names none."""
+        # Some answers, such as 413, name no field: then each one may be the cause, and only the essentials are written.
         named_fields = [(match[1], match[2] or "") for field in error.fields if (match := _FIELD.match(field))]
         rejected = frozenset(named_fields or [(name, "") for name in sent])
         state.rejected_fields |= rejected
@@ -98,6 +104,7 @@ def _without_rejected(status: Manifest, stored: Mapping[str, Any], rejected: fro
     """Return the status to write: rejected fields as in `stored`, conditions without messages."""
     result = status
     for name, inner in sorted(rejected):
+        # The next reconcile depends on the conditions; their messages are the only part with text from outside.
         if name == "conditions":
             result = {**result, name: [{**condition, "message": _TEXT} for condition in result[name]]}
         elif name not in _ESSENTIAL and inner and name in result:

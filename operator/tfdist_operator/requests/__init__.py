@@ -1,1 +1,1 @@
-"""Requests for the objects of jobs, which the caches complete."""
+"""The requests for jobs, sweeps and the objects that they own."""

@@ -1,4 +1,4 @@
-"""The requests for the Workloads by which Kueue admits jobs, and for the priority that a Workload has."""
+"""The requests for the Workloads by which Kueue admits jobs, and for their priorities."""
 
 from collections.abc import Callable
 from typing import Final
@@ -6,9 +6,9 @@ from typing import Final
 from tfdist.observed.kueue import WorkloadSummary
 from tfdist.render.names import JOB_UID_LABEL, PRIORITY_CLASS_ANNOTATION, SPEC_HASH_LABEL
 from tfdist.render.workload import GROUP, KUEUE_PRIORITY_CLASSES, PLURAL, POD_PRIORITY_CLASSES
-from tfdist_operator.kube.client import MERGE_PATCH, Client, Json
-from tfdist_operator.kube.errors import AlreadyExists, Conflict, NameTaken, NotFound, Rejected
-from tfdist_operator.kube.pages import items
+from tfdist_operator.kube.client import MERGE_PATCH, ApiClient
+from tfdist_operator.kube.errors import AlreadyExistsError, ConflictError, NameTakenError, NotFoundError, RejectedError
+from tfdist_operator.kube.json_bodies import Json, list_items
 
 _PRIORITY_CLASSES: Final = f"/apis/scheduling.k8s.io/v1/{POD_PRIORITY_CLASSES}"
 _MISSING: Final = 404
@@ -22,7 +22,7 @@ class WorkloadRequests:
         version: returns the served version of Kueue's API that is used, such as `v1beta2`.
     """
 
-    def __init__(self, client: Client, version: Callable[[], str]) -> None:
+    def __init__(self, client: ApiClient, version: Callable[[], str]) -> None:
         self._client = client
         self._version = version
 
@@ -33,21 +33,21 @@ class WorkloadRequests:
             manifest: the Workload without its version and priority.
 
         Raises:
-            NameTaken: one of that name exists and is not the job's.
-            Rejected: its priority class does not exist, or Kueue rejects it.
+            NameTakenError: one of that name exists and is not the job's.
+            RejectedError: its priority class does not exist, or Kueue rejects it.
         """
         meta = manifest["metadata"]
         body = await self._complete(manifest)
         try:
             return await self._client.request("POST", self._path(meta["namespace"]), resource=PLURAL, body=body)
-        except AlreadyExists as error:
+        except AlreadyExistsError as error:
             query = {"fieldSelector": f"metadata.name={meta['name']}"}
             page = await self._client.request("GET", self._path(meta["namespace"]), resource=PLURAL, query=query)
-            for item in items(page):
+            for item in list_items(page):
                 if (item["metadata"].get("labels") or {}).get(JOB_UID_LABEL) == meta["labels"][JOB_UID_LABEL]:
                     return dict(item)
             text = f"a Workload {meta['name']} is there that is not this job's; delete it"
-            raise NameTaken(error.code, error.reason, text) from error
+            raise NameTakenError(error.code, error.reason, text) from error
 
     async def replace_spec(self, manifest: Json, cached: WorkloadSummary) -> Json:
         """Replace the specification of a Workload; one that holds quota gets another priority alone.
@@ -55,11 +55,12 @@ class WorkloadRequests:
         A Workload that waits keeps its place in the queue.
 
         Raises:
-            Conflict: it has changed since `cached` was read.
-            Rejected: its priority class does not exist, or Kueue rejects the change.
+            ConflictError: it has changed since `cached` was read.
+            RejectedError: its priority class does not exist, or Kueue rejects the change.
         """
         meta, spec = manifest["metadata"], (await self._complete(manifest))["spec"]
         changes: Json = {"annotations": meta["annotations"]}
+        # While quota is reserved, Kueue rejects other pod sets, and accepts another priority at any time (ADR 38).
         if cached.holds_quota:
             spec = {"priority": spec["priority"]}
         else:
@@ -71,7 +72,7 @@ class WorkloadRequests:
         """Change the status of a Workload.
 
         Raises:
-            Conflict: it has changed since `cached` was read.
+            ConflictError: it has changed since `cached` was read.
         """
         path = f"{self._path(namespace)}/{cached.name}/status"
         return await self._patch(path, {"metadata": _guard(cached), "status": status})
@@ -81,7 +82,7 @@ class WorkloadRequests:
         body = {"propagationPolicy": "Background", "preconditions": {"uid": cached.uid}}
         try:
             await self._client.request("DELETE", f"{self._path(namespace)}/{cached.name}", resource=PLURAL, body=body)
-        except (NotFound, Conflict):
+        except (NotFoundError, ConflictError):
             return
 
     async def _patch(self, path: str, body: Json) -> Json:
@@ -90,27 +91,29 @@ class WorkloadRequests:
     async def _complete(self, manifest: Json) -> Json:
         """Return a Workload with its version and with its priority: the value of its class, as Kueue needs it."""
         version = f"{GROUP}/{self._version()}"
+        # Kueue's core does not resolve the class, and its API of pending Workloads fails for the whole queue if a
+        # Workload has no priority (ADR 38).
         plural, _, name = manifest["metadata"]["annotations"][PRIORITY_CLASS_ANNOTATION].partition("/")
         path = f"/apis/{version}/{plural}" if plural == KUEUE_PRIORITY_CLASSES else _PRIORITY_CLASSES
         priority = await self._value(path, name)
         return manifest | {"apiVersion": version, "spec": manifest["spec"] | {"priority": priority}}
 
     async def _value(self, path: str, name: str) -> int:
-        """Return the value of a priority class; without a name, that of the cluster's default."""
+        """Return the value of a priority class; without a name, the value of the default of the cluster."""
         plural = path.rpartition("/")[2]
         page = await self._client.request("GET", path, resource=plural)
-        for item in items(page):
+        for item in list_items(page):
             if item["metadata"]["name"] == name if name else item.get("globalDefault"):
                 return int(item["value"])
         if not name:
             return 0
         text = f"priority class {name} ({plural}) does not exist; create it, or choose another one"
-        raise Rejected(_MISSING, "NotFound", text)
+        raise RejectedError(_MISSING, "NotFound", text)
 
     def _path(self, namespace: str) -> str:
         return f"/apis/{GROUP}/{self._version()}/namespaces/{namespace}/{PLURAL}"
 
 
 def _guard(cached: WorkloadSummary) -> Json:
-    """Return metadata by which the API server rejects the change of another version of an object."""
+    """Return metadata with which the API server rejects a change if the object has another version."""
     return {"uid": cached.uid, "resourceVersion": str(cached.resource_version)}

@@ -40,7 +40,7 @@ class Review:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Replace control characters, which a manifest may have: kubectl prints these texts."""
+        """Replace control characters, which a manifest may contain: kubectl prints these texts."""
         object.__setattr__(self, "problems", tuple(map(printable, self.problems)))
         object.__setattr__(self, "warnings", tuple(map(printable, self.warnings)))
 
@@ -55,13 +55,14 @@ def review(
 ) -> Review:
     """Return the errors and warnings of a job or sweep that is created, or changed from `old`; it raises no errors.
 
-    `pod_defaults`, `programs` and `max_bytes` are those of `tfdist.validation.parse`.
+    `pod_defaults`, `programs` and `max_bytes` are the arguments of `tfdist.validation.parse`.
     """
     check = _check_sweep if manifest.get("kind") == SWEEP_KIND else partial(_check_job, old=old)
     options: dict[str, Any] = {"pod_defaults": pod_defaults, "programs": programs, "max_bytes": max_bytes}
     try:
         return _review(manifest, old, partial(check, **options))
     except Exception as error:
+        # A bug must not block all users: the controller checks every object again after admission (ADR 20).
         log.exception("an object cannot be validated at admission; it is admitted")
         text = f"not validated at admission, by a bug of the controller ({type(error).__name__}); it is checked later"
         return Review(warnings=(text,))
@@ -101,6 +102,8 @@ def _review(manifest: Mapping[str, Any], old: Mapping[str, Any] | None, check: _
     try:
         return Review(warnings=tuple(warning[:_WARNING_CHARACTERS] for warning in check(_with_name(manifest))))
     except ValidationFailed as error:
+        # A change is rejected for the errors that it adds: a job that an upgrade made invalid can still be suspended
+        # (ADR 20).
         return _compare(error.problems, _errors(old, check) if old else ())
 
 

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from tfdist_operator.kube.client import JSON_PATCH, Client
+from tfdist_operator.kube.client import JSON_PATCH, ApiClient
 from tfdist_operator.kube.errors import ApiError
-from tfdist_operator.webhook.certificates import AUTHORITY, CERTIFICATE, KEY, Pems, renewed
+from tfdist_operator.webhook.certificates import AUTHORITY, CERTIFICATE, KEY, Pems, renew_certificates
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _RETRY_SECONDS: Final = 5.0
 CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
-def certificate(client: Client, name: str, namespace: str) -> "WebhookCertificate":
+def webhook_certificate(client: ApiClient, name: str, namespace: str) -> "WebhookCertificate":
     """Return the certificate of the webhook by the name of its Service and Secret in the controller's namespace."""
     secret = f"/api/v1/namespaces/{namespace}/secrets/{name}"
     hosts = (f"{name}.{namespace}.svc", "localhost", "127.0.0.1")
@@ -47,7 +47,7 @@ class WebhookCertificate:
 
     def __init__(
         self,
-        client: Client,
+        client: ApiClient,
         secret: str,
         configuration: str,
         hosts: Sequence[str],
@@ -84,11 +84,14 @@ class WebhookCertificate:
         """
         secret = await self._client.request("GET", self._secret, resource="secrets")
         pems: Pems = {name: base64.b64decode(text) for name, text in (secret.get("data") or {}).items()}
-        if new := renewed(pems, self._hosts, datetime.now(UTC)):
+        if new := renew_certificates(pems, self._hosts, datetime.now(UTC)):
             encoded = {name: base64.b64encode(pem).decode() for name, pem in new.items()}
+            # With the version that was read: of two replicas that renew at the same time one is rejected, and uses the
+            # certificate of the other (ADR 20).
             await self._client.request("PUT", self._secret, resource="secrets", body={**secret, "data": encoded})
             log.info("certificate of the webhook is renewed")
             pems = new
+        # Before the certificate is used: the API server must trust it by then.
         await self._publish(base64.b64encode(pems[AUTHORITY]).decode())
         if pems != self._loaded:
             self._load(pems)
@@ -111,6 +114,7 @@ class WebhookCertificate:
         ]
         if changes:
             version = configuration["metadata"]["resourceVersion"]
+            # Webhooks are addressed by number: they may have been reordered since they were read.
             body = [{"op": "test", "path": "/metadata/resourceVersion", "value": version}, *changes]
             path = self._configuration
             await self._client.request("PATCH", path, resource=resource, body=body, content_type=JSON_PATCH)

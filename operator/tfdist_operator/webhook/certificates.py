@@ -29,7 +29,7 @@ Pems = Mapping[str, bytes]
 """PEM texts, by key of the Secret."""
 
 
-def renewed(stored: Pems, hosts: Sequence[str], now: datetime) -> Pems | None:
+def renew_certificates(stored: Pems, hosts: Sequence[str], now: datetime) -> Pems | None:
     """Return the new data of the Secret; None if the stored certificates need no renewal.
 
     Args:
@@ -40,24 +40,25 @@ def renewed(stored: Pems, hosts: Sequence[str], now: datetime) -> Pems | None:
     try:
         bundle = x509.load_pem_x509_certificates(stored[AUTHORITY])
         key = _load_key(stored[AUTHORITY_KEY])
-        sound = _lasts(bundle[0], now, _AUTHORITY_RENEWAL_DAYS) and bundle[0].public_key() == key.public_key()
+        sound = _is_valid_for(bundle[0], now, _AUTHORITY_RENEWAL_DAYS) and bundle[0].public_key() == key.public_key()
     except (LookupError, ValueError, TypeError):
         bundle, sound = [], False
     if not sound:
         key = ec.generate_private_key(ec.SECP256R1())
-        bundle = [_authority(key, now), *(old for old in bundle[:1] if _lasts(old, now, 0))]
-    elif _serves(stored, bundle[0], hosts, now):
+        # The bundle includes the previous CA, so that the API server trusts replicas with either certificate.
+        bundle = [_authority_certificate(key, now), *(old for old in bundle[:1] if _is_valid_for(old, now, 0))]
+    elif _is_usable(stored, bundle[0], hosts, now):
         return None
     server = ec.generate_private_key(ec.SECP256R1())
     return {
         AUTHORITY: b"".join(_pem(certificate) for certificate in bundle),
         AUTHORITY_KEY: _key_pem(key),
-        CERTIFICATE: _pem(_server(server, bundle[0], key, hosts, now)),
+        CERTIFICATE: _pem(_server_certificate(server, bundle[0], key, hosts, now)),
         KEY: _key_pem(server),
     }
 
 
-def _serves(stored: Pems, authority: x509.Certificate, hosts: Sequence[str], now: datetime) -> bool:
+def _is_usable(stored: Pems, authority: x509.Certificate, hosts: Sequence[str], now: datetime) -> bool:
     """Return whether this CA has signed the stored server certificate, for these hosts, and it needs no renewal."""
     try:
         certificate = x509.load_pem_x509_certificate(stored[CERTIFICATE])
@@ -66,10 +67,14 @@ def _serves(stored: Pems, authority: x509.Certificate, hosts: Sequence[str], now
         pair = certificate.public_key() == _load_key(stored[KEY]).public_key()
     except Exception:  # an invalid certificate is renewed, whatever the error
         return False
-    return pair and set(names) == set(_alternative_names(hosts)) and _lasts(certificate, now, _CERTIFICATE_RENEWAL_DAYS)
+    return (
+        pair
+        and set(names) == set(_alternative_names(hosts))
+        and _is_valid_for(certificate, now, _CERTIFICATE_RENEWAL_DAYS)
+    )
 
 
-def _authority(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+def _authority_certificate(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
     name = _name("tfdist-webhook-ca")
     usage = x509.KeyUsage(**_USAGES | {"key_cert_sign": True, "crl_sign": True})
     return (
@@ -80,7 +85,7 @@ def _authority(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certifica
     )
 
 
-def _server(
+def _server_certificate(
     key: ec.EllipticCurvePrivateKey,
     authority: x509.Certificate,
     authority_key: ec.EllipticCurvePrivateKey,
@@ -142,7 +147,7 @@ def _name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
-def _lasts(certificate: x509.Certificate, now: datetime, days: int) -> bool:
+def _is_valid_for(certificate: x509.Certificate, now: datetime, days: int) -> bool:
     return certificate.not_valid_after_utc > now + timedelta(days=days)
 
 

@@ -21,12 +21,12 @@ from aiohttp import web
 from tfdist.validation.structure import MAX_SPEC_BYTES, bounded
 from tfdist_operator.budget import in_thread
 from tfdist_operator.http_server import HttpServer
-from tfdist_operator.kube.decode import flattened
+from tfdist_operator.kube.json_bodies import flatten
 
 log = logging.getLogger(__name__)
 
 _LARGEST: Final = 6 << 20
-"""Maximum size of a review, which has two versions of the object, the new and the old one, of at most 3 MiB each."""
+"""Maximum size of a review: it contains the new and the old version of the object, of at most 3 MiB each."""
 _CONNECTIONS: Final = 16
 
 ReviewFunction = Callable[..., Awaitable[Any]]
@@ -67,6 +67,7 @@ class WebhookServer:
         """Answer one review. A job whose review fails in kopf is admitted: the controller checks every job again."""
         try:
             body = await request.read()
+            # Anyone in the cluster can send reviews: reading one must not keep the main loop busy (ADR 53).
             review_request, _ = await in_thread(self._thread, "reading of a review", partial(self._read, body))
             uid = review_request["request"]["uid"]
         except (ValueError, LookupError, TypeError) as error:
@@ -74,6 +75,7 @@ class WebhookServer:
         try:
             return web.json_response(await review(review_request, headers=dict(request.headers)))
         except Exception:
+            # kopf's own server turns an exception into a rejection (ADR 20).
             log.exception("a review failed; the job is admitted")
         warning = "not validated at admission: the webhook failed; the controller checks it later"
         answer = {"uid": uid, "allowed": True, "warnings": [warning]}
@@ -83,9 +85,9 @@ class WebhookServer:
         """Return a review of bounded depth, without specifications that are too large.
 
         Raises:
-            ValueError, LookupError, TypeError: it is no review.
+            ValueError, LookupError, TypeError: it is not a review.
         """
-        review: dict[str, Any] = orjson.loads(flattened(body))
+        review: dict[str, Any] = orjson.loads(flatten(body))
         request = review["request"]
         versions = {
             name: bounded(request[name], self._max_spec_bytes)

@@ -24,7 +24,7 @@ from tfdist.api.resource import KIND as JOB_KIND
 from tfdist.api.resource import VERSION as JOB_VERSION
 from tfdist_cluster.control_plane import healthy
 from tfdist_cluster.schedulers import CERTIFICATES, KUEUE, VISIBILITY_PORT
-from tfdist_operator.webhook.certificates import AUTHORITY, CERTIFICATE, KEY, renewed
+from tfdist_operator.webhook.certificates import AUTHORITY, CERTIFICATE, KEY, renew_certificates
 
 GROUP: Final = "kueue.x-k8s.io"
 API: Final = f"/apis/{GROUP}/v1beta1"
@@ -110,7 +110,7 @@ def _object(kind: str, name: str) -> Json:
 def _make_certificate(folder: pathlib.Path, address: str) -> str:
     """Write a certificate of an address and its key; return the CA in base64."""
     folder.mkdir()
-    pems = renewed({}, [address], datetime.now(UTC))
+    pems = renew_certificates({}, [address], datetime.now(UTC))
     assert pems is not None
     for name in (CERTIFICATE, KEY):
         (folder / name).write_bytes(pems[name])

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop that runs from its creation until `close`. `name` is that of the thread."""
+    """An event loop that runs from its creation until `close`. `name` is the name of the thread."""
 
     def __init__(self, name: str) -> None:
         self._loop = uvloop.new_event_loop()
@@ -27,7 +27,7 @@ class LoopThread:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def close(self) -> None:
-        """Cancel what runs, and end the thread."""
+        """Cancel all coroutines, and end the thread."""
         if self._loop.is_closed():
             return
         await self.run(_cancel_others())

@@ -8,8 +8,8 @@ from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist.api.sweep_resource import SUSPENDED_BY_SWEEP, SWEEP_PLURAL, SWEEP_VERSION
 from tfdist_operator.cache.job_cache import CachedJob
 from tfdist_operator.cache.sweep_cache import CachedSweep
-from tfdist_operator.kube.client import MERGE_PATCH, Client, Json
-from tfdist_operator.kube.merge_patch import merge_patch
+from tfdist_operator.kube.client import MERGE_PATCH, ApiClient
+from tfdist_operator.kube.json_bodies import Json, merge_patch
 
 _JOBS: Final = f"/apis/{GROUP}/{VERSION}/namespaces/{{}}/{PLURAL}"
 _SWEEPS: Final = f"/apis/{GROUP}/{SWEEP_VERSION}/namespaces/{{}}/{SWEEP_PLURAL}"
@@ -18,15 +18,15 @@ _SWEEPS: Final = f"/apis/{GROUP}/{SWEEP_VERSION}/namespaces/{{}}/{SWEEP_PLURAL}"
 class SweepRequests:
     """Requests to the API server. Every method raises `ApiError` if the request fails."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ApiClient) -> None:
         self._client = client
 
     async def patch_status(self, sweep: CachedSweep, status: Json) -> Json:
         """Store the status if the sweep has not changed since it was read; return the sweep as stored.
 
         Raises:
-            NotFound: the sweep has been deleted.
-            Conflict: the sweep has changed since.
+            NotFoundError: the sweep has been deleted.
+            ConflictError: the sweep has changed since.
         """
         body = {
             "metadata": {"resourceVersion": str(sweep.resource_version), "uid": sweep.uid},
@@ -45,8 +45,8 @@ class SweepRequests:
         """Create the job of a trial and return it as stored.
 
         Raises:
-            AlreadyExists: a job of that name exists; the watch reports whose it is.
-            Invalid: the API server rejects the job for good.
+            AlreadyExistsError: a job of that name exists; the watch reports whose it is.
+            InvalidError: the API server rejects the job for good.
         """
         path = _JOBS.format(manifest["metadata"]["namespace"])
         return await self._client.request("POST", path, resource=PLURAL, body=manifest)
@@ -55,9 +55,10 @@ class SweepRequests:
         """Suspend the job of a trial, or resume it, and return it as stored.
 
         Raises:
-            Conflict: the job of that name has another UID.
-            NotFound: it has been deleted.
+            ConflictError: the job of that name has another UID.
+            NotFoundError: it has been deleted.
         """
+        # By this mark a sweep resumes only the jobs that it has suspended itself, and none that a user has (ADR 42).
         annotation = {SUSPENDED_BY_SWEEP: "true" if suspended else None}
         body = {
             "metadata": {"uid": job.uid, "annotations": annotation},

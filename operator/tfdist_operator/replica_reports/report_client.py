@@ -1,31 +1,72 @@
-"""Receives and parses the responses of replicas in a thread with a separate event loop.
+"""The client of the replicas' report ports: progress reports, and stacks of threads.
 
-The main event loop reconciles all jobs. What pods send is received, parsed and validated elsewhere, so that no stream
-of a pod, and no number of pods, can keep the main loop busy.
+The controller pulls, so pods need no credentials and no route to the controller. Pods are untrusted: a response is
+accepted only whole, within a size limit and a deadline, from the address of the pod (no redirects), and without
+decompression. The client raises no errors: a request that fails returns an `Unreported`.
 """
 
 import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from typing import Final, TypeVar
+from types import TracebackType
+from typing import Final, Self, TypeVar
 
+from tfdist import contract
+from tfdist.contract_reports import MAX_REPORT_BYTES, ProgressReport
 from tfdist.observed.probe import Unreported
 from tfdist.report_response import SEGMENT_BYTES, ReportResponse, report_request
-from tfdist_operator.kube.loop_thread import LoopThread
+from tfdist_operator.loop_thread import LoopThread
 
+DEADLINE_SECONDS: Final = 2.0
+"""Time limit of a whole request, from the connection to the last byte of the response."""
+LARGEST_STACKS_BYTES: Final = 256 * 1024
 log = logging.getLogger(__name__)
-
 _PAUSE_SECONDS: Final = 0.005
 """Pause between two segments of a response: a pod that sends single bytes costs 400 segments within its 2 s."""
-
 T = TypeVar("T")
+
+
+class ReportClient:
+    """A client of the report ports of all replicas. It does not limit the requests in flight: its callers do."""
+
+    def __init__(self) -> None:
+        self._reader = ReportReader()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Cancel all requests."""
+        await self._reader.close()
+
+    async def progress(self, ip: str) -> ProgressReport | Unreported:
+        """Return the progress report of the replica at the address `ip`."""
+        address = (ip, contract.REPORT_PORT)
+        parse = ProgressReport.model_validate_json
+        return await self._reader.read(address, contract.PROGRESS_PATH, MAX_REPORT_BYTES, DEADLINE_SECONDS, parse)
+
+    async def stacks(self, ip: str) -> str | Unreported:
+        """Return the stacks of the threads of the replica at the address `ip`."""
+        address = (ip, contract.REPORT_PORT)
+        return await self._reader.read(address, contract.STACKS_PATH, LARGEST_STACKS_BYTES, DEADLINE_SECONDS, _text)
+
+
+def _text(body: bytes) -> str:
+    return body.decode("utf-8", "replace")
 
 
 class ReportReader:
     """Reads responses of replicas in its thread, from its creation until `close`."""
 
     def __init__(self) -> None:
+        # The main loop reconciles all jobs: what pods send is received and parsed in another thread, so that no stream
+        # of a pod can keep the main loop busy (ADR 18).
         self._thread = LoopThread("replica reports")
 
     async def read(
@@ -54,6 +95,7 @@ async def _read(
     try:
         async with asyncio.timeout(seconds):
             return parse(await _receive(address, path, response))
+    # The pod answers, and none of its processes serves reports.
     except ConnectionRefusedError:
         return Unreported.NO_SERVER
     except (OSError, TimeoutError, ValueError) as error:
@@ -78,4 +120,5 @@ async def _receive(address: tuple[str, int], path: str, response: ReportResponse
             response.feed(await loop.sock_recv(connection, SEGMENT_BYTES))
             if response.body is not None:
                 return response.body
+            # A pod that sends single bytes costs 400 segments at most (ADR 18).
             await asyncio.sleep(_PAUSE_SECONDS)

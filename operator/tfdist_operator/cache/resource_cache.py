@@ -1,9 +1,7 @@
 """A cache of one kind of objects, as client-go's informer cache: watches feed it, and write responses go through it.
 
-Events and responses arrive in any order: a response may come after the event of a later change, or of the object's
-deletion, and must not overwrite it. A version is stale if the cache has observed the same or a later one: of the
-object, of its deletion (a tombstone of its UID), or as the watermark of the watch, which covers objects that the cache
-has never held. Kubernetes has documented since 1.35 that versions may be compared as numbers (KEP-5504).
+Events and responses arrive in any order. A version is stale if the cache has observed the same or a later one: of the
+object, of its deletion (a tombstone of its UID), or as the watermark of the watch.
 """
 
 import time
@@ -23,7 +21,7 @@ _TOMBSTONE_SECONDS: Final = 600.0
 """How long a tombstone is kept: far longer than a request may take."""
 
 
-class Cached(Protocol):
+class CachedObject(Protocol):
     """One cached object."""
 
     @property
@@ -35,14 +33,14 @@ class Cached(Protocol):
         """Its resource version."""
 
 
-T = TypeVar("T", bound=Cached)
+T = TypeVar("T", bound=CachedObject)
 
 
 def ignore_changes(_: NamespacedName) -> None:
     """Handle no change."""
 
 
-class ObjectCache(ABC, Generic[T]):
+class ResourceCache(ABC, Generic[T]):
     """Objects by namespace and name; a `ResourceEventHandler` of an informer.
 
     Args:
@@ -54,9 +52,9 @@ class ObjectCache(ABC, Generic[T]):
         self._on_change = on_change
         self._clock = clock
         self._objects: dict[Name, tuple[NamespacedName, T]] = {}
-        """Each with the key of its job."""
+        """Key of its job, and the object."""
         self._watermarks: dict[str, int] = {}
-        """By namespace, or `ALL_NAMESPACES`: the version up to which the watch has delivered."""
+        """The version up to which the watch has delivered, by namespace or `ALL_NAMESPACES`."""
         self._tombstones: dict[str, tuple[int, float]] = {}
         """Version and time of each deletion by UID, oldest first."""
 
@@ -78,6 +76,8 @@ class ObjectCache(ABC, Generic[T]):
         Raises:
             KeyError, TypeError, ValueError: it is not an object of this cache.
         """
+        # A response may arrive after the events of a later change and of the deletion. What the watch has delivered
+        # decides, also of objects that the cache has never held.
         if not self._is_covered(raw["metadata"]):
             self._add(raw)
 
@@ -97,6 +97,7 @@ class ObjectCache(ABC, Generic[T]):
     def replace(self, uids: AbstractSet[str], version: int, namespace: str = ALL_NAMESPACES) -> None:
         """Remove the objects that a list of `namespace` at `version` lacks, unless they were created since."""
         for name, item in list(self._in(namespace)):
+            # An object with a later version was created or changed after the list was made.
             if item.uid not in uids and item.resource_version <= version:
                 self._delete(name, item.uid, version)
 
@@ -124,13 +125,16 @@ class ObjectCache(ABC, Generic[T]):
         meta = raw["metadata"]
         name: Name = (meta["namespace"], meta["name"])
         version, cached = int(meta["resourceVersion"]), self._objects.get(name)
+        # Versions may be compared as numbers: Kubernetes documents that since 1.35 (KEP-5504, ADR 3).
         if cached is not None and cached[1].resource_version >= version:
             return None
+        # Without tombstones, a late response to a write would restore a deleted object (ADR 10).
         if version <= self._tombstones.get(meta["uid"], (-1, 0.0))[0]:
             return None
         entry = self._parse(raw)
         if cached is not None and (cached[0], cached[1].uid) != (entry[0], entry[1].uid):
             self._on_removed(name, *cached, entry[1])
+            # Its labels name another job now: the former job has lost it.
             if cached[0] != entry[0]:
                 self._on_change(cached[0])
         self._objects[name] = entry
@@ -145,7 +149,7 @@ class ObjectCache(ABC, Generic[T]):
         cached = self._objects.get(name)
         if cached is not None and cached[1].uid == uid:
             self._remove(name)
-        self._bury(uid, version)
+        self._add_tombstone(uid, version)
 
     def _remove(self, name: Name) -> None:
         """Remove an object if it is cached, and report the change."""
@@ -154,13 +158,15 @@ class ObjectCache(ABC, Generic[T]):
             self._on_removed(name, *entry, None)
             self._on_change(entry[0])
 
-    def _bury(self, uid: str, version: int) -> None:
+    def _add_tombstone(self, uid: str, version: int) -> None:
         """Keep a tombstone, and drop those that have expired."""
         now = self._clock()
+        # They are sorted by time, so that only those that have expired are visited.
         while self._tombstones:
             oldest = next(iter(self._tombstones))
             if now - self._tombstones[oldest][1] <= _TOMBSTONE_SECONDS:
                 break
             del self._tombstones[oldest]
+        # Removed and inserted again, so that the order by time is kept.
         version = max(version, self._tombstones.pop(uid, (version, now))[0])
         self._tombstones[uid] = version, now
