@@ -1,4 +1,4 @@
-"""Writes TFRecord files as ImageNet has them, of real images that are at hand: those of Fashion-MNIST.
+"""Writes TFRecord files as ImageNet has them, of real images that are at hand: Fashion-MNIST.
 
 An image of 28 pixels becomes a JPEG file of another size, in colors, because ImageNet's images differ in both. With
 files of ImageNet this module has nothing to do.
@@ -27,7 +27,7 @@ FILES: Final = 4
 def make(data: DataConfig, folder: str) -> DataConfig:
     """Return `data` as files in `folder`, which are written unless they are there. Several replicas may do so at once.
 
-    Their records are read by index, as those of ImageNet are.
+    Their records are read by index, as ImageNet's are.
     """
     patterns = {}
     for split, count in COUNTS.items():

@@ -1,7 +1,8 @@
 """ResNet-50 (He et al., arXiv 1512.03385) on TFRecord files in the format of ImageNet, trained as for ImageNet.
 
-Reading by index, decoding after the shuffle on all cores, and augmentation are those of `image_classification`. Here
-are the network, the loss with smoothed labels, and SGD with moving averages of the weights, warm-up and cosine decay.
+Reading by index, decoding after the shuffle on all cores, and augmentation are the same as in `image_classification`.
+Here are the network, the loss with smoothed labels, and SGD with moving averages of the weights, warm-up and cosine
+decay.
 """
 
 from typing import Any, Final, NamedTuple
@@ -88,7 +89,7 @@ class ResNet50(ImageClassification):
 
 
 def block(given: Any, channels: int, stride: int) -> Any:
-    """Return `given` plus three convolutions of it; the stride is that of the second (arXiv 1812.01187, ResNet-B)."""
+    """Return `given` plus three convolutions of it; the second one has the stride (arXiv 1812.01187, ResNet-B)."""
     wide = channels * EXPANSION
     hidden = convolve(convolve(given, channels, 1), channels, 3, stride)
     hidden = convolve(hidden, wide, 1, activate=False, scale="zeros")

@@ -78,7 +78,7 @@ class Tokenizer(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no typ
     def __init__(self, vocabulary: list[str], pieces: Mapping[str, list[int]], length: int) -> None:
         super().__init__(dtype="int64")
         self.length = length
-        # Row 0 is that of words which are not known.
+        # Row 0 is for unknown words.
         self.pieces = tf.ragged.constant([[], *pieces.values()], tf.int64)
         self.rows = table(list(pieces), start=1, default=0)
         self.letters = table(vocabulary, start=0, default=1)

@@ -1,8 +1,8 @@
 """A transformer (Vaswani et al., arXiv 1706.03762) that classifies texts, with a tokenizer trained on the same data.
 
-Reading, the labels and the metrics are those of `text_classification`. Here are the tokenizer, the network, and AdamW
-without decay of biases, normalization and positions. Texts are padded to one length and masked: the trainer has no
-batches of different lengths.
+Reading, the labels and the metrics are the same as in `text_classification`. Here are the tokenizer, the network, and
+AdamW without decay of biases, normalization and positions. Texts are padded to one length and masked: the trainer has
+no batches of different lengths.
 """
 
 from collections import Counter
@@ -97,7 +97,7 @@ class Transformer(TextClassification):
         return given + layers.Dropout(rate)(layers.Dense(width)(hidden))
 
     def optimizer(self, scale: float) -> keras.optimizers.Optimizer:
-        """Return the configured optimizer, whose decay leaves out what is no matrix of weights."""
+        """Return the configured optimizer, whose decay leaves out all but matrices of weights."""
         optimizer = super().optimizer(scale)
         if optimizer.weight_decay:
             optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])

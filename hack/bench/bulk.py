@@ -46,7 +46,7 @@ class Bulk:
         return cls(cluster["server"], context)
 
     def send(self, requests: Sequence[Request], in_flight: int = 64) -> None:
-        """Send all requests, in order, so many at a time.
+        """Send all requests, in order, a limited number at a time.
 
         Raises:
             ClusterError: one was rejected.

@@ -57,12 +57,12 @@ class Cluster:
         return bool(self.api.do("GET", at(path, limit="1", **query))["items"])
 
     def await_pods(self, namespace: str, number: int, *, seconds: float = 300) -> None:
-        """Wait until so many pods exist."""
+        """Wait until this number of pods exists."""
         path = PODS.format(ns=namespace)
         wait(lambda: self.count(path) >= number, f"{number} pods of {namespace}", seconds)
 
     def await_running(self, namespace: str, number: int, *, seconds: float = 600) -> None:
-        """Wait until so many pods exist and none of them does not run."""
+        """Wait until this number of pods exists and all of them run."""
         self.await_pods(namespace, number, seconds=seconds)
         path = PODS.format(ns=namespace)
 

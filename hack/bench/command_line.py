@@ -52,7 +52,7 @@ def run() -> list[Row]:
 
 
 def _list(cluster: Cluster, jobs: int, target: Target) -> Row:
-    """Return the time to the first line of a list of so many jobs, compared with that of kubectl."""
+    """Return the time to the first line of a list of this number of jobs, compared with kubectl's."""
     namespace = cluster.namespace(f"list-{jobs}")
     job = {"apiVersion": "tfdist.dev/v1", "kind": "TFDistJob", "spec": {"image": "example.com/trainer"}}
     path = _PATH.format(namespace)
@@ -89,7 +89,7 @@ def _logs(cluster: Cluster) -> list[Row]:
 
 
 def _log_seconds(command: list[str]) -> tuple[float, float]:
-    """Return the seconds that a command takes which shows all lines, and those of CPU.
+    """Return the seconds that a command which shows all lines takes, and its CPU seconds.
 
     Raises:
         ClusterError: lines are missing, or shown twice.

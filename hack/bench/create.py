@@ -61,7 +61,7 @@ def measure(cluster: Cluster, subject: Subject, process: Process, load: Load, na
 
 
 def run(cluster: Cluster, ours: Subject, peer: Subject, default: Subject, repeats: int) -> list[Row]:
-    """Measure both in turn, so many times, and return the medians; the peer's default flags once."""
+    """Measure both in turn, `repeats` times, and return the medians; the peer's default flags once."""
     samples = {subject.name: Samples() for subject in (ours, peer)}
     floors = Samples()
     for repeat in range(repeats):

@@ -114,7 +114,7 @@ def _job(workers: int, **spec: Any) -> Json:
 
 
 def _recoveries(gang: Rounds, workers: int, kills: int, *, whole: bool = False) -> Recoveries:
-    """Kill one after the other; with `whole` the process that is killed is that of the container."""
+    """Kill one after the other; with `whole` the container's own process is killed."""
     recoveries = []
     for number in range(kills):
         victim = f"worker-{(number + 1) % workers}"

@@ -44,7 +44,7 @@ class Process:
         return Usage(self.metric(self.counter), cpu_millis(self.child.pid))
 
     def metric(self, name: str, labels: str = "") -> float:
-        """Return the sum of a metric over those of its label sets that hold the text `labels`."""
+        """Return the sum of a metric over all label sets that contain the text `labels`."""
         text = requests.get(f"{self.address}/metrics", timeout=30).text
         samples = re.findall(rf"^{name}(\{{.*\}})? (\S+)$", text, re.MULTILINE)
         return sum(float(value) for sample_labels, value in samples if labels in sample_labels)

@@ -115,7 +115,7 @@ def start_again(folder: Path, starts: int) -> list[float]:
 
 
 def compare_steps(folder: Path, turns: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the microseconds of a step with and without launchers, then those of processor time.
+    """Return the microseconds of a step with and without launchers, then its microseconds of processor time.
 
     The two take turns, in new processes each time.
     """
@@ -136,7 +136,7 @@ def compare_steps(folder: Path, turns: int) -> tuple[dict[str, Any], dict[str, A
 
 
 def step_micros(gang: "Launchers | Plain") -> tuple[float, float]:
-    """Return the microseconds of a step, and those of the processor for all processes of the gang.
+    """Return the microseconds of a step, and its processor time in all processes of the gang.
 
     Taken over some seconds, once it trains, by the times of steps in the gang's reports: a report is a
     little old, and under launchers a little older.

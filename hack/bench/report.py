@@ -50,7 +50,7 @@ def show(results: dict[str, Any]) -> str:
 
 
 def write(results: dict[str, Any], output: Path, section: str = "") -> None:
-    """Write the results of `section`, and leave those of others; those at the usual place go into the page as well."""
+    """Write the results of `section`, and leave the others; results at the usual place go into the page too."""
     results_before: dict[str, Any] = json.loads(output.read_text()) if output.exists() else {}
     merged_results = (
         results_before | {section: results}

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _store(options: argparse.Namespace, section: str, measure: Callable[[], list[Row]]) -> None:
-    """Measure the rows of a section, print them and write them in place of those of an earlier run."""
+    """Measure the rows of a section, print them and write them in place of the rows of an earlier run."""
     began, load = datetime.now(UTC), os.getloadavg()[0]
     results = report.document(measure(), began, load)
     print(report.show(results))

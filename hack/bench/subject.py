@@ -39,7 +39,7 @@ class Subject(Protocol):
         ...
 
     def job(self, namespace: str, name: str, workers: int) -> Json:
-        """Return a job of so many workers."""
+        """Return a job of this number of workers."""
         ...
 
     def is_(self, job: Json, condition: str) -> bool:

@@ -38,7 +38,7 @@ def run(folder: Path) -> list[Row]:
 
 
 def _megabytes(server: ObjectServer, epochs: int) -> float:
-    """Return what a process without local copies reads in so many epochs."""
+    """Return what a process without local copies reads in this number of epochs."""
     with proxy(server.url.replace("http", "tcp")) as proxy_server, tempfile.TemporaryDirectory() as copies:
         address = proxy_server.address.replace("https", "http")
         variables = environ() | dict(server.environment(address)) | {"TFDIST_DATA_CACHE": copies}
@@ -48,7 +48,7 @@ def _megabytes(server: ObjectServer, epochs: int) -> float:
 
 
 def main(folder: str, epochs: int) -> None:
-    """Iterate over all batches of so many epochs."""
+    """Iterate over all batches of this number of epochs."""
     pipeline = opened(folder)
     iterator = pipeline.iterator(1, range(epochs))
     for _ in range(epochs * pipeline.steps):

@@ -43,7 +43,7 @@ class Contest:
 
 
 def run(contest: Contest, title: str, more: Mapping[str, str] | None = None) -> Row:
-    """Return the time of an example, compared with that of `fit`; `more` is added to the environment."""
+    """Return the time of an example, compared with `fit`; `more` is added to the environment."""
     arguments = json.dumps(asdict(contest))
     pairs = reported("bench.trainer.contest", arguments, more=more or {}, timeout=TIMEOUT_SECONDS)
     samples = Samples()
@@ -100,7 +100,7 @@ class Fit:
 
 
 def main(contest: Contest) -> None:
-    """Measure, and print the examples per second of each round, ours and those of `fit`."""
+    """Measure, and print the examples per second of each round, ours and `fit`'s."""
     from bench.trainer import networks  # noqa: PLC0415  they import TensorFlow, which `join` sets up
     from bench.trainer.member import warm  # noqa: PLC0415
     from bench.trainer.turns import TurnTaker  # noqa: PLC0415

@@ -35,7 +35,7 @@ def _microseconds(kind: str, data: str) -> float:
 
 
 def main(kind: str, data: str) -> None:
-    """Print the microseconds of an example, without those of the first epoch, which traces the step."""
+    """Print the microseconds of an example, without the first epoch, which traces the step."""
     # Here, as the process that starts this one needs none of them.
     import keras  # noqa: PLC0415
     import numpy as np  # noqa: PLC0415

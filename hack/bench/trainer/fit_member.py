@@ -42,7 +42,7 @@ class Speed:
         self._since, self._examples = time.monotonic(), 0
 
     def reached(self, examples: int) -> None:
-        """Record that so many have been used since the start."""
+        """Record how many have been used since the start."""
         now = time.monotonic()
         if examples - self._examples >= self._epoch:
             print(f"{SPEED}{(examples - self._examples) / (now - self._since)}", flush=True)
@@ -53,7 +53,7 @@ class Speed:
 
 
 class OfDataSet(ImageClassification):
-    """The program on a data set of single examples, as that of a user: each member reads its share."""
+    """The program on a data set of single examples, as a user writes it: each member reads its share."""
 
     def __init__(self, config: Any, images: Any, labels: Any) -> None:
         super().__init__(config)

@@ -90,7 +90,7 @@ class Contestant(contextlib.AbstractContextManager["Contestant"]):
         self._gang.__exit__(*error)
 
     def speed(self, epochs: int) -> float:
-        """Let the gang train for so many epochs, and return the examples per second of the last one."""
+        """Let the gang train for this number of epochs, and return the examples per second of the last one."""
         self._epochs += epochs
         self._allow(self._epochs)
         return wait_for("the end of an epoch", self._speeds)[-1]

@@ -18,7 +18,7 @@ from bench.trainer.resume import opened
 IMAGES: Final = 2_000
 FILES: Final = 4
 PIXELS: Final = 256
-"""Height and width of the files; those of the results are `SIZE`."""
+"""Height and width of the files; the results have `SIZE`."""
 SIZE: Final = 112
 BATCH: Final = 64
 BUFFER: Final = 1_000

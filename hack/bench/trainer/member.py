@@ -31,7 +31,7 @@ FULL_EXECUTION_SECONDS: Final = 0.35
 """From this duration on, an execution of the trainer has its final number of steps."""
 
 Turn = Callable[[int], int]
-"""Takes at least so many steps, and returns how many it took."""
+"""Takes at least this number of steps, and returns how many it took."""
 
 
 def main() -> None:

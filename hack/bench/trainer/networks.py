@@ -45,7 +45,7 @@ class Synthetic(Program):
 
 
 def resnet50(pixels: int, batch: int) -> Synthetic:
-    """Return ResNet-50 on images of so many pixels in height and width."""
+    """Return ResNet-50 on images of this height and width, in pixels."""
     module = _example("resnet50")
     sgd = {"name": "sgd", "momentum": 0.9, "nesterov": True, "weightDecay": 1e-4}
     config = {"fullSize": True, "classes": 1000, "batchSizePerReplica": batch, "optimizer": sgd}
@@ -57,7 +57,7 @@ def resnet50(pixels: int, batch: int) -> Synthetic:
 
 
 def transformer(length: int, batch: int) -> Synthetic:
-    """Return the small transformer on texts of up to so many tokens."""
+    """Return the small transformer on texts of up to this number of tokens."""
     module = _example("transformer")
     adamw = {"name": "adamw", "weightDecay": 0.05}
     config = {"maxSequenceLength": length, "batchSizePerReplica": batch, "dropout": 0.1, "optimizer": adamw}

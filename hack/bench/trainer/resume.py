@@ -59,7 +59,7 @@ def main(folder: Path) -> None:
 
 
 def write_records(folder: Path, count: int) -> None:
-    """Write files with so many equal records: their content does not matter."""
+    """Write files with this number of equal records: their content does not matter."""
     import numpy as np  # noqa: PLC0415  see `main`
     import tensorflow as tf  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-// Kueue, for `python -m tfdist_cluster tools kueue`. The requirements are those of its own go.mod, tidied.
+// Kueue, for `python -m tfdist_cluster tools kueue`. The requirements are taken from its own go.mod, tidied.
 module tfdist.dev/cluster/kueue
 
 go 1.26.0

@@ -46,7 +46,7 @@ class Ports:
 
 
 def up(state: State, fake_nodes: int) -> Path:
-    """Make the control plane ready, with at least so many fake nodes, and return its kubeconfig."""
+    """Make the control plane ready, with at least this number of fake nodes, and return its kubeconfig."""
     with lock.exclusive(state.root / "control-plane.lock"):
         folder, version = state.control_plane, kubernetes.chosen()
         kubernetes.require_same(folder, version, runs=any(running(state).values()))

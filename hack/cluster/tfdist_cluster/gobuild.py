@@ -1,4 +1,4 @@
-"""Executables from Go modules: those of `hack/cluster/go`, schedulers, and a few tools at fixed versions.
+"""Executables from Go modules: the components in `hack/cluster/go`, schedulers, and a few tools at fixed versions.
 
 `go build` has a cache, too; the cache of executables also saves the seconds of a lookup there, and keeps executables
 after Go's cache is emptied.

@@ -29,7 +29,7 @@ def images(archive: Path) -> list[Archived]:
     """Return the images of an archive, each with each of its tags.
 
     Raises:
-        ClusterError: the file is missing or is no such archive.
+        ClusterError: the file is missing, or is not such an archive.
     """
     try:
         with tarfile.open(archive) as tar:

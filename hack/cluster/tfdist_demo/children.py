@@ -24,7 +24,7 @@ def run_together(commands: Mapping[str, Sequence[str]]) -> None:
     """Run commands (by a short name) until all have ended; if one fails, stop the others.
 
     Raises:
-        ClusterError: a command failed; its output has the reason.
+        ClusterError: a command failed; its output says why.
     """
     processes = {name: _start(command) for name, command in commands.items()}
     width = max(map(len, processes))
@@ -41,7 +41,7 @@ def run_together(commands: Mapping[str, Sequence[str]]) -> None:
     for reader in readers:
         reader.join(timeout=GRACE_SECONDS)
     if failed:
-        raise ClusterError(f"{failed} failed; its output above has the reason. Run the same command again to continue.")
+        raise ClusterError(f"{failed} failed; its output above says why. Run the same command again to continue.")
 
 
 def _start(command: Sequence[str]) -> "subprocess.Popen[str]":

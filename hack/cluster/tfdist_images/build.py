@@ -19,7 +19,7 @@ from tfdist_images import builders, content, programs, store, wheels
 from tfdist_images.content import Recipe
 
 KEPT_ARCHIVES: Final = 3
-"""Archives kept for each image: the newest, and those of other clones or earlier commits."""
+"""Archives kept for each image: the newest, and archives of other clones or earlier commits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The wheels that an image installs, downloaded on this machine and checked against the locked hashes.
 
 One folder for all images. A marker `<hash of the requirements>.json` lists the files of one download; it is
-written last, so its presence and that of its files mean that the download is whole. pip checks every hash again
+written last, so the download is whole if it and its files are there. pip checks every hash again
 when it installs them.
 """
 
@@ -69,7 +69,7 @@ def pip_arguments(destination: Path, requirements: Path, machine: str) -> Sequen
 
 
 def pip() -> list[str]:
-    """Return a command that runs pip: this interpreter's, or that of Debian's package."""
+    """Return a command that runs pip: this interpreter's pip, or the pip of Debian's package."""
     if shell.succeeds([sys.executable, "-m", "pip", "--version"]):
         return [sys.executable, "-m", "pip"]
     if not shutil.which("pip3"):

@@ -12,7 +12,7 @@ from tfdist.api.patterns import JOB_NAME
 
 Schema = dict[str, Any]
 
-_DRAFT: Final = "http://json-schema.org/draft-07/schema#"  # that of yaml-language-server
+_DRAFT: Final = "http://json-schema.org/draft-07/schema#"  # the draft that yaml-language-server reads
 _EXTENSION: Final = "x-kubernetes-"
 _OPEN: Final = f"{_EXTENSION}preserve-unknown-fields"
 _INT_OR_STRING: Final = f"{_EXTENSION}int-or-string"
@@ -54,7 +54,10 @@ def _metadata(kind: ResourceKind) -> Schema:
                 "pattern": JOB_NAME,
                 "maxLength": kind.max_name_length,
             },
-            "namespace": {"type": "string", "description": "Namespace; by default that of the client's context."},
+            "namespace": {
+                "type": "string",
+                "description": "Namespace; by default that of the client's context.",
+            },
         },
         "additionalProperties": {},
     }

@@ -45,7 +45,7 @@ def _supported() -> Iterator[str]:
     yield from (
         "## Supported",
         "",
-        "A pod field of the job, such as `image`, stands for that of each role too.",
+        "A pod field of the job, such as `image`, stands for the same field of each role too.",
         "",
     )
     for actor, meaning in ACTORS.items():

@@ -12,9 +12,9 @@ TITLES: Final = {"nlp": "NLP"}
 INTRODUCTION: Final = """# Keras scripts on two workers
 
 {count} scripts in the manner of the examples and guides of keras.io. Each runs unmodified in one process and on two
-workers, which always end with equal numbers: losses, metrics, weights, predictions. {equal} of them end with those of
-one process. `1e-5` is the largest difference of a number, relative to the largest of its array if that is above one.
-The others do something else on two workers, for the reason in the table
+workers, which always end with equal numbers: losses, metrics, weights, predictions. {equal} of them also end
+with the numbers of one process. `1e-5` is the largest difference of a number, relative to the largest of its array if
+that is above one. The others do something else on two workers, for the reason in the table
 ([what differs](keras.md#what-differs))."""
 
 
@@ -46,7 +46,7 @@ def _summary(script: Path) -> str:
 
 
 def _result(expectation: Any) -> str:
-    """Return how the numbers of two workers compare with those of one process, and why."""
+    """Return how the numbers of two workers compare with one process, and why."""
     if not hasattr(expectation, "tolerance"):
         return f"differs: {expectation.reason}"
     result = f"equal to {expectation.tolerance:.0e}".replace("e-0", "e-")

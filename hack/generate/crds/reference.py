@@ -45,7 +45,7 @@ class Objects:
     elsewhere: Mapping[type[BaseModel], str] = field(default_factory=dict)
 
     def add(self, model: type[BaseModel], schema: Schema, title: str, level: int, path: str, note: str = "") -> None:
-        """Add the section of `model`, and those of its fields, whose titles begin with `path`."""
+        """Add the section of `model`, and the sections of its fields, whose titles begin with `path`."""
         self.titles[model] = title
         own = _own_fields(model)
         inside: dict[type[BaseModel], list[Held]] = {}

@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A panel as it is drawn: `kind` is that of Grafana, `note` is shown if there is no data."""
+    """A panel as it is drawn: `kind` is Grafana's, `note` is shown if there is no data."""
 
     title: str
     unit: str

@@ -1,5 +1,5 @@
 // Command kube is the servers of an older control plane in one executable: the name it is run under, or else its
-// first argument, selects the component. etcd, kubeadm and kubectl are those of the newest Kubernetes (../go).
+// first argument, selects the component. etcd, kubeadm and kubectl come from the newest Kubernetes (../go).
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package dns selects the plugins of CoreDNS: those of the Corefile that kubeadm writes, and no others.
+// Package dns selects the plugins of CoreDNS that the Corefile of kubeadm names, and no others.
 //
 // CoreDNS's own list adds the client libraries of several clouds, which cost minutes of compile time.
 package dns
