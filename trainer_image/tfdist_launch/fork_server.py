@@ -51,7 +51,7 @@ class _Child:
         """Copy what the process has written to its standard error."""
         self.open = self.errors is not None and self.errors.copy()
 
-    def ended(self, *, failed: bool) -> None:
+    def finish(self, *, failed: bool) -> None:
         """Copy what remains, and write the termination message of a failed process."""
         if self.errors is not None:
             self.errors.finish(self._message if failed else None)
@@ -150,7 +150,7 @@ def _drop(processes: dict[int, _Child], id_: int) -> None:
         child = processes.pop(pid)
         _kill(pid)
         os.waitpid(pid, 0)
-        child.ended(failed=False)
+        child.finish(failed=False)
 
 
 def _reap(channel: socket.socket, processes: dict[int, _Child]) -> None:
@@ -163,7 +163,7 @@ def _reap(channel: socket.socket, processes: dict[int, _Child]) -> None:
         if child is None:
             continue
         _kill(pid)
-        child.ended(failed=status != 0)
+        child.finish(failed=status != 0)
         _send(channel, program=child.id, status=status)
 
 

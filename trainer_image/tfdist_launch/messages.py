@@ -167,7 +167,7 @@ class GangFailed(ContractModel):
     termination: str
 
 
-class Rejected(ContractModel):
+class LauncherRejected(ContractModel):
     """The leader rejects this launcher: another one has its rank, or the rank is not of this job."""
 
     kind: Literal["rejected"] = "rejected"
@@ -176,7 +176,7 @@ class Rejected(ContractModel):
 
 HandshakeMessage = Challenge | Hello | Welcome
 MemberMessage = ProcessExited | ProcessStopped | Terminating | Heartbeat | Stacks
-LeaderMessage = StartRound | StopRound | StacksRequest | Ping | GangSucceeded | GangFailed | Rejected
+LeaderMessage = StartRound | StopRound | StacksRequest | Ping | GangSucceeded | GangFailed | LauncherRejected
 Message = HandshakeMessage | MemberMessage | LeaderMessage
 
 MAX_MESSAGE_BYTES: Final = 1 << 18

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfdist_trainer import log
 from tfdist_trainer.errors import one_line
-from tfdist_trainer.evaluation_store import EvaluationResult
+from tfdist_trainer.evaluation_store import StoredEvaluation
 from tfdist_trainer.summaries import new_writer, write_scalars
 
 RUN: Final = "evaluation"
@@ -30,7 +30,7 @@ class EvaluationSummaries:
         self._folder = None if folder is None else f"{folder}/{RUN}"
         self._writer: tf.summary.SummaryWriter | None = None
 
-    def write(self, result: EvaluationResult, details: Mapping[str, Mapping[str, Any]]) -> None:
+    def write(self, result: StoredEvaluation, details: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the metrics of a checkpoint, and images of their details."""
         if self._folder is None:
             return

@@ -6,7 +6,7 @@ The window between check and rename is short; without locks a file system cannot
 the directory before, and a checkpoint of the old attempt is still valid. An object store compares and writes the claim
 at once, so that of two writers that claim at the same time the second finds the claim of the first.
 
-Each exported model has a claim of its own, in the folder of its replacement (`Folder.replaced`).
+Each exported model has a claim of its own, in the folder of its replacement (`StorageFolder.replace_folder`).
 
 Another job may claim the directory only after its writer has ended (`writer_heartbeat`). A job of the same name has
 replaced the former: Kubernetes allows one job of a name at a time in a cluster. In another cluster it is another job.
@@ -117,7 +117,7 @@ class Fence:
             raise self._fenced_off(holder)
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         """Raise the error of `check`, if there is one, in place of an error of the storage in the block.
 
         A successor removes partial files of this writer: that is not a failure of the storage.

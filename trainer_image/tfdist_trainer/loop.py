@@ -46,14 +46,14 @@ def train(context: Context) -> None:
         NotFiniteError: a loss or gradient is not finite, and the program does not skip such steps.
     """
     pipeline = open_training_input(context)
-    training = Training(context, pipeline, new_state(context))
+    training = TrainingLoop(context, pipeline, new_state(context))
     if context.start_barrier is not None:
         training.warm_up_step()
         context.start_barrier.wait()
     training.run()
 
 
-class Training:
+class TrainingLoop:
     """One training run."""
 
     def __init__(self, context: Context, pipeline: InputPipeline, state: State) -> None:
@@ -163,7 +163,7 @@ class Training:
         if compiled and self._xla.compiles_next:
             steps = 1
         save, stop_early = self._saver.is_due(cursor), bool(self._saver.early_stop_reason(cursor.step))
-        stop = self._context.preemption.requested
+        stop = self._context.preemption.is_requested
         return agree(self._gang, LoopDecision(steps, save, stop, compiled, stop_early), self._times)
 
     def _save_or_stop(self, decision: LoopDecision) -> None:
@@ -183,7 +183,7 @@ class Training:
         """Run the steps decided on, then count and report them."""
         if decision.compiled and self._xla.compiles_next:
             self._reporter.update(phase=Phase.COMPILING)  # which takes longer than steps do
-        with self._summaries.profiled(self._cursor.step, decision.steps):
+        with self._summaries.profile_steps(self._cursor.step, decision.steps):
             started_at = time.monotonic()
             stats = self._compute(decision)
             seconds = time.monotonic() - started_at
@@ -216,7 +216,7 @@ class Training:
                 raise ConfigurationError(
                     f"runtime.xla: XLA cannot compile the steps of this program; use Auto or Off ({reason})"
                 ) from None
-            self._xla.failed(reason)
+            self._xla.record_failure(reason)
             # The failed step has consumed a batch without using it.
             self._start_iterator()
             return None

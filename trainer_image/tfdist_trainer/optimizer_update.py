@@ -30,7 +30,7 @@ def check(gang: ReplicaGroup, optimizer: Any) -> None:
         )
 
 
-def updating(gang: ReplicaGroup, optimizer: Any) -> AbstractContextManager[None]:
+def update_scope(gang: ReplicaGroup, optimizer: Any) -> AbstractContextManager[None]:
     """Call the strategy's `run` of a step that applies `optimizer` inside of this.
 
     Each replica then updates its own copies of the variables, if the optimizer changes them in a branch, which cannot

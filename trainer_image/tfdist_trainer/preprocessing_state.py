@@ -16,7 +16,7 @@ from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.input_pipeline import example_counts
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.preprocessing import FILE, AdaptableProgram, Reducer
-from tfdist_trainer.storage.folder import DamagedError, Folder
+from tfdist_trainer.storage.folder import DamagedError, StorageFolder
 from tfdist_trainer.storage.locations import open_folder
 
 
@@ -54,7 +54,7 @@ def prepare(context: Context) -> None:
     program.load(state or {})
 
 
-def restore(program: Program, folder: Folder) -> None:
+def restore(program: Program, folder: StorageFolder) -> None:
     """Load the state in a checkpoint directory, if `program` has preprocessing that is adapted to data.
 
     Raises:
@@ -69,7 +69,7 @@ def _digest(program: AdaptableProgram) -> str:
     return hashlib.sha256(json.dumps(program.fingerprint(), sort_keys=True).encode()).hexdigest()
 
 
-def _read(folder: Folder, digest: str, *, strict: bool) -> Mapping[str, Any] | None:
+def _read(folder: StorageFolder, digest: str, *, strict: bool) -> Mapping[str, Any] | None:
     """Return the stored state if it was adapted with the same settings; otherwise None, or an error if `strict`."""
     path = folder.place(FILE)
     try:

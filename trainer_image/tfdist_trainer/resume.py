@@ -39,4 +39,4 @@ def resume_cursor(
         return cursor.model_copy(update={"metric_sums": zeros})
     new = [metric[0] for metric in sums.sizes if metric not in cursor.metrics]
     log.event("metrics-changed", new=",".join(new) or None, reason="new metrics cover only the rest of this epoch")
-    return cursor.model_copy(update={"metric_sums": tuple(sums.restored(cursor.metric_sums, cursor.metrics))})
+    return cursor.model_copy(update={"metric_sums": tuple(sums.restore_sums(cursor.metric_sums, cursor.metrics))})

@@ -18,7 +18,7 @@ from tfdist.contract import CheckpointSettings, replica_name
 from tfdist.contract_reports import ProgressReport, SlowReplica
 from tfdist.programs.config import Profile
 from tfdist_trainer import log
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.errors import ConfigurationError, one_line
 from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.storage.object_urls import is_url
@@ -39,7 +39,7 @@ class Summaries:
         ConfigurationError: a profile is configured, and there is no directory for it.
     """
 
-    def __init__(self, member: Member, folder: str | None, profile: Profile | None) -> None:
+    def __init__(self, member: GangMember, folder: str | None, profile: Profile | None) -> None:
         self._member = member
         self._profile = profile
         self._profiling = False
@@ -81,7 +81,7 @@ class Summaries:
         return steps
 
     @contextmanager
-    def profiled(self, step: int, steps: int) -> Iterator[None]:
+    def profile_steps(self, step: int, steps: int) -> Iterator[None]:
         """Profile the body if the steps after `step` are among those to be profiled."""
         profile = self._profile
         if profile is None or self._folder is None or not 0 <= step - profile.from_step + 1 < profile.steps:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tfdist_trainer.data.text_files import first_undecoded, line_ends, not_utf8
 
 
-class Record(NamedTuple):
+class CsvRecord(NamedTuple):
     """A record that begins on `line`: its fields, or the reason why it is malformed."""
 
     line: int
@@ -32,7 +32,7 @@ def unlimited_fields() -> Iterator[None]:
         csv.field_size_limit(limit)
 
 
-def records(file: Iterable[str]) -> Iterator[Record]:
+def records(file: Iterable[str]) -> Iterator[CsvRecord]:
     """Yield the records of the lines `file`, the header included, empty lines excluded."""
     source, pending, record = iter(file), deque[str](), list[str]()
     number = 1
@@ -40,11 +40,11 @@ def records(file: Iterable[str]) -> Iterator[Record]:
         try:
             for fields in csv.reader(_recorded_lines(source, pending, record), strict=True):
                 if fields:
-                    yield Record(number, fields)
+                    yield CsvRecord(number, fields)
                 number += len(record)
                 record.clear()
         except csv.Error as error:
-            yield Record(number, [], _problem(error))
+            yield CsvRecord(number, [], _problem(error))
         else:
             return
         pending.extendleft(reversed(record[1:]))
@@ -52,11 +52,11 @@ def records(file: Iterable[str]) -> Iterator[Record]:
         number += 1
 
 
-def tab_separated(file: Iterable[str]) -> Iterator[Record]:
+def tab_separated(file: Iterable[str]) -> Iterator[CsvRecord]:
     """Yield the lines `file` as records of fields that are separated by tabs, empty lines excluded."""
     for number, line in enumerate(file, 1):
         if text := line.rstrip("\r\n"):
-            yield Record(number, text.split("\t"))
+            yield CsvRecord(number, text.split("\t"))
 
 
 def _recorded_lines(source: Iterator[str], pending: deque[str], record: list[str]) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _recorded_lines(source: Iterator[str], pending: deque[str], record: list[str
         yield line
 
 
-def undecoded(record: Record, index: int) -> tuple[int, str] | None:
+def find_undecoded(record: CsvRecord, index: int) -> tuple[int, str] | None:
     """Return the line and the reason if field `index` of `record` has a byte that is not UTF-8."""
     text = record.fields[index]
     match = first_undecoded(text)

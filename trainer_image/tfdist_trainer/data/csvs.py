@@ -13,8 +13,8 @@ import numpy as np
 
 from tfdist.messages import count
 from tfdist_trainer.data import text_rows
-from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, shown
-from tfdist_trainer.data.csv_records import Record, records, tab_separated, undecoded, unlimited_fields
+from tfdist_trainer.data.columns import Array, BadRecords, Converted, DataColumn, shown
+from tfdist_trainer.data.csv_records import CsvRecord, find_undecoded, records, tab_separated, unlimited_fields
 from tfdist_trainer.data.text_files import first_undecoded
 from tfdist_trainer.data.text_rows import Row, Syntax
 from tfdist_trainer.errors import ColumnAbsentError, ColumnAmbiguousError, ConfigurationError, DataMalformedError
@@ -30,7 +30,7 @@ _LONGEST_NUMBER: Final = 64
 """Characters of a field up to which all fields of a column are converted at once, as an array of that width."""
 
 
-def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
+def read(name: str, columns: Sequence[DataColumn], bad: BadRecords) -> dict[str, Array]:
     """Return the given columns of the file `name`; other columns are ignored.
 
     Raises:
@@ -41,17 +41,17 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Arr
     return text_rows.read(name, columns, bad, _CSV)
 
 
-def read_tsv(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
+def read_tsv(name: str, columns: Sequence[DataColumn], bad: BadRecords) -> dict[str, Array]:
     """Return the given columns of the TSV file `name`; see `read`."""
     return text_rows.read(name, columns, bad, _TSV)
 
 
 def _rows(
     kind: str,
-    parse: Callable[[Iterable[str]], Iterator[Record]],
+    parse: Callable[[Iterable[str]], Iterator[CsvRecord]],
     name: str,
     file: IO[str],
-    columns: Sequence[Column],
+    columns: Sequence[DataColumn],
 ) -> Generator[Row, None, None]:
     """Return the rows of a file of the format `kind`, whose lines `parse` divides into records."""
     for column in columns:
@@ -62,7 +62,7 @@ def _rows(
             )
     with unlimited_fields():
         parsed = parse(file)
-        indices = _field_indices(name, next(parsed, Record(1, [])), columns)
+        indices = _field_indices(name, next(parsed, CsvRecord(1, [])), columns)
         for record in parsed:
             yield _row(record, columns, indices)
 
@@ -74,7 +74,7 @@ class _FieldIndices(NamedTuple):
     columns: list[int]
 
 
-def _field_indices(name: str, record: Record, columns: Sequence[Column]) -> _FieldIndices:
+def _field_indices(name: str, record: CsvRecord, columns: Sequence[DataColumn]) -> _FieldIndices:
     """Return the indices of `columns` in the header `record`, after checking it."""
     if record.problem:
         raise DataMalformedError(f"{name}: line {record.line}: {record.problem}")
@@ -99,7 +99,7 @@ def _header_hint(header: Sequence[str], missing: Sequence[str]) -> str:
     return ""
 
 
-def _row(record: Record, columns: Sequence[Column], indices: _FieldIndices) -> Row:
+def _row(record: CsvRecord, columns: Sequence[DataColumn], indices: _FieldIndices) -> Row:
     """Return the fields of `columns`; a good record has as many fields as the header, none of them empty."""
     if record.problem is not None:
         return Row(record.line, [], record.problem)
@@ -110,12 +110,12 @@ def _row(record: Record, columns: Sequence[Column], indices: _FieldIndices) -> R
         return Row(record.line, [], f"{columns[values.index('')].name!r} is missing")
     if first_undecoded("".join(values)):
         for column, index in zip(columns, indices.columns, strict=True):
-            if problem := undecoded(record, index):
+            if problem := find_undecoded(record, index):
                 return Row(problem[0], [], f"{column.name!r} {problem[1]}")
     return Row(record.line, values)
 
 
-def convert(texts: list[Any], column: Column) -> Converted:
+def convert(texts: list[Any], column: DataColumn) -> Converted:
     """Return the values of the strings `texts`, one for each row, as those of a column."""
     if column.kind == "string":
         # As objects: in an array of type str each text takes the space of the longest one.

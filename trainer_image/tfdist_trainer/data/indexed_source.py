@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfdist_trainer.autograph import do_not_convert
 from tfdist_trainer.data import tfrecord
 from tfdist_trainer.data.batches import BatchOrder, shared_batches
-from tfdist_trainer.data.columns import BadRecords, Column
+from tfdist_trainer.data.columns import BadRecords, DataColumn
 from tfdist_trainer.data.files import still_readable
 from tfdist_trainer.data.object_cache import download
 from tfdist_trainer.data.record_reader import Indices, RecordReader
@@ -25,7 +25,7 @@ class IndexedSource(FileSource):
     by_index = True
     skipped = 0
 
-    def __init__(self, files: Sequence[str], columns: tuple[Column, ...]) -> None:
+    def __init__(self, files: Sequence[str], columns: tuple[DataColumn, ...]) -> None:
         """Read the headers of all records of `files`.
 
         Raises:
@@ -38,7 +38,7 @@ class IndexedSource(FileSource):
         self.count = self._reader.count
         self.parallel = tf.data.AUTOTUNE
 
-    def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:  # noqa: ARG002  a full permutation
+    def ordered_batches(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:  # noqa: ARG002  a full permutation
         """Return the serialized records, strings [size]."""
         return self.read(self.indices(order), order.size)
 

@@ -24,9 +24,9 @@ from tfdist_trainer.data.object_transfer import Transfer
 from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError
 from tfdist_trainer.private_directory import private_directory
 from tfdist_trainer.storage import object_urls
-from tfdist_trainer.storage.object_store import Bucket, repeated
+from tfdist_trainer.storage.object_store import Bucket, repeat_if_interrupted
 from tfdist_trainer.storage.object_store import download as download_object
-from tfdist_trainer.storage.object_urls import StoredObject
+from tfdist_trainer.storage.object_urls import BucketObject
 
 DIRECTORY_ENV: Final = "TFDIST_DATA_CACHE"
 """Environment variable with the cache directory; by default `tfdist-objects-UID` in the temporary directory,
@@ -37,7 +37,7 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 _NAME_LENGTH: Final = 80
 
 
-class ObjectCache:
+class DownloadCache:
     """The objects that this process uses, as they were when it listed them first.
 
     Args:
@@ -58,7 +58,7 @@ class ObjectCache:
         self._disk_usage = disk_usage
         self._folder = cache(self._list_folder)
         self._tree = cache(self._list_tree)
-        self._objects: dict[str, StoredObject] = {}
+        self._objects: dict[str, BucketObject] = {}
 
     def matches(self, pattern: str) -> list[str]:
         """Return the URLs of the objects that match the URL `pattern`, sorted.
@@ -94,7 +94,7 @@ class ObjectCache:
         self.download([name])
         return self._path(self._objects[name])
 
-    def _walk(self, bucket: str, prefix: str, pattern: Sequence[str]) -> Iterator[StoredObject]:
+    def _walk(self, bucket: str, prefix: str, pattern: Sequence[str]) -> Iterator[BucketObject]:
         """Yield the objects below `prefix` that match `pattern`; only folders that may have one are listed."""
         part, remaining = pattern[0], pattern[1:]
         if part == object_urls.RECURSIVE:
@@ -112,25 +112,25 @@ class ObjectCache:
                 if object_urls.part_matches(folder.rstrip("/")[len(prefix) :], part):
                     yield from self._walk(bucket, f"{folder.rstrip('/')}/", remaining)
 
-    def _list_folder(self, bucket: str, prefix: str) -> tuple[list[StoredObject], list[str]]:
-        return repeated(lambda: self._open_bucket(bucket).folder(prefix))
+    def _list_folder(self, bucket: str, prefix: str) -> tuple[list[BucketObject], list[str]]:
+        return repeat_if_interrupted(lambda: self._open_bucket(bucket).folder(prefix))
 
-    def _list_tree(self, bucket: str, prefix: str) -> list[StoredObject]:
-        return repeated(lambda: self._open_bucket(bucket).tree(prefix))
+    def _list_tree(self, bucket: str, prefix: str) -> list[BucketObject]:
+        return repeat_if_interrupted(lambda: self._open_bucket(bucket).tree(prefix))
 
-    def _path(self, stored: StoredObject) -> Path:
+    def _path(self, stored: BucketObject) -> Path:
         identity = "\0".join([stored.url, stored.version, str(stored.size)])
         name = _UNSAFE.sub("_", stored.key.rpartition("/")[2])[-_NAME_LENGTH:]
         return self._directory / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}-{name}"
 
-    def _is_complete(self, stored: StoredObject) -> bool:
+    def _is_complete(self, stored: BucketObject) -> bool:
         try:
             found = self._path(stored).lstat()  # whoever may write there could link to a file elsewhere
         except OSError:
             return False
         return stat.S_ISREG(found.st_mode) and found.st_size == stored.size
 
-    def _copy(self, stored: StoredObject, received: Callable[[int], None]) -> None:
+    def _copy(self, stored: BucketObject, received: Callable[[int], None]) -> None:
         """Download an object, unless another process has done so; call `received` with numbers of bytes."""
         path = self._path(stored)
         try:
@@ -145,7 +145,7 @@ class ObjectCache:
         except OSError as error:
             raise self._write_failure(error, stored) from None
 
-    def _require_space(self, missing: Sequence[StoredObject]) -> None:
+    def _require_space(self, missing: Sequence[BucketObject]) -> None:
         """Raise if the file system of the cache has no space for the `missing` objects."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -160,7 +160,7 @@ class ObjectCache:
                 f"{_size(total)}; {self._remedy}"
             )
 
-    def _write_failure(self, error: OSError, stored: StoredObject) -> TrainerError:
+    def _write_failure(self, error: OSError, stored: BucketObject) -> TrainerError:
         text = f"{stored.url}: cannot write its copy in {self._directory}: {error.strerror}"
         if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
             return ConfigurationError(f"{text}; set fsGroup, so that the volume is writable for user {os.getuid()}")
@@ -172,15 +172,15 @@ class ObjectCache:
 
 
 @cache
-def objects() -> ObjectCache:
+def objects() -> DownloadCache:
     """Return the cache of this process.
 
     Raises:
         ConfigurationError: no directory is named, and another user has made the default one.
     """
     if given := os.environ.get(DIRECTORY_ENV):
-        return ObjectCache(Path(given))
-    return ObjectCache(
+        return DownloadCache(Path(given))
+    return DownloadCache(
         private_directory(f"tfdist-objects-{os.geteuid()}", f"set {DIRECTORY_ENV} to a directory of your own")
     )
 
@@ -188,19 +188,19 @@ def objects() -> ObjectCache:
 def local(name: str) -> str:
     """Return the path that the file `name` is read from: that of its copy if it is the URL of an object.
 
-    Errors as of `ObjectCache.path`.
+    Errors as of `DownloadCache.path`.
     """
     return str(objects().path(name)) if object_urls.is_url(name) else name
 
 
 def download(names: Sequence[str]) -> None:
-    """Download the objects whose URLs are among `names`, if they have no copy yet; errors as of `ObjectCache.path`."""
+    """Download the objects whose URLs are among `names` and that have no copy; errors as of `DownloadCache.path`."""
     if any(map(object_urls.is_url, names)):
         objects().download(names)
 
 
 def is_file(name: str) -> bool:
-    """Return whether the path or URL `name` is that of a file or an object; errors as of `ObjectCache.matches`."""
+    """Return whether the path or URL `name` is that of a file or an object; errors as of `DownloadCache.matches`."""
     return bool(objects().matches(name)) if object_urls.is_url(name) else Path(name).is_file()
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Final
 
 from tfdist_trainer import log
-from tfdist_trainer.storage.object_urls import StoredObject
+from tfdist_trainer.storage.object_urls import BucketObject
 
 _THREADS: Final = 8
 _LOG_SECONDS: Final = 5.0
@@ -22,7 +22,7 @@ class _Stopped(Exception):  # noqa: N818  ends a thread
 class Transfer:
     """Downloads `objects` by `copy`, which calls its second argument with each number of received bytes."""
 
-    def __init__(self, objects: Sequence[StoredObject], copy: Callable[[StoredObject, Received], None]) -> None:
+    def __init__(self, objects: Sequence[BucketObject], copy: Callable[[BucketObject, Received], None]) -> None:
         self._objects = objects
         self._copy = copy
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class Transfer:
         """Download all. The first error ends the others, and is raised."""
         start = time.monotonic()
         with ThreadPoolExecutor(min(_THREADS, len(self._objects)), thread_name_prefix="download") as pool:
-            downloads = [pool.submit(self._copy, each, self._received) for each in self._objects]
+            downloads = [pool.submit(self._copy, each, self._count_bytes) for each in self._objects]
             try:
                 pending = set(downloads)
                 while pending:
@@ -47,7 +47,7 @@ class Transfer:
                 pool.shutdown(wait=False, cancel_futures=True)
         self._log("downloaded", len(self._objects), start)
 
-    def _received(self, count: int) -> None:
+    def _count_bytes(self, count: int) -> None:
         if self._stop.is_set():
             raise _Stopped
         with self._lock:

@@ -18,14 +18,14 @@ from tfdist_trainer import log
 from tfdist_trainer.autograph import do_not_convert, graph
 from tfdist_trainer.data import csvs, idx, json_lines, npz, parquet, text_examples, tfrecord
 from tfdist_trainer.data.batches import BatchOrder, indexed_batches, streamed_batches
-from tfdist_trainer.data.columns import Array, BadRecords, Column
+from tfdist_trainer.data.columns import Array, BadRecords, DataColumn
 from tfdist_trainer.data.files import FileAssignment, still_readable
 from tfdist_trainer.data.framing import runs
 from tfdist_trainer.data.object_cache import download, local
 from tfdist_trainer.data.record_reader import RecordReader
 from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError
 
-Read = Callable[[str, Sequence[Column], BadRecords], dict[str, Array]]
+Read = Callable[[str, Sequence[DataColumn], BadRecords], dict[str, Array]]
 READERS: Final[Mapping[str, Read]] = {
     "npz": npz.read,
     "csv": csvs.read,
@@ -42,7 +42,7 @@ _BATCH: Final = 4096
 class ReadOptions:
     """Options for reading files."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[DataColumn, ...]
     format: Format
     gzip: bool = False
     skip_bad: bool = False
@@ -66,7 +66,7 @@ class FileSource(ABC):
     """Whether these are the examples of all members; see `pipeline.ExampleSource`."""
 
     @abstractmethod
-    def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:
+    def ordered_batches(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:
         """Return padded batches of elements (`batches.Batches`), shuffled over at least `buffer` examples."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class FileSource(ABC):
     def batches(self) -> Iterator[dict[str, Array]]:
         """Yield the columns of all examples, some thousands at a time, in the order of the files."""
         decode = graph(self.decode, reduce_retracing=True)
-        for elements, valid_mask in self.ordered(BatchOrder(min(_BATCH, max(1, self.count))), 0):
+        for elements, valid_mask in self.ordered_batches(BatchOrder(min(_BATCH, max(1, self.count))), 0):
             columns = {name: values.numpy() for name, values in decode(elements).items()}
             yield {name: values[valid_mask.numpy()] for name, values in columns.items()}
 
@@ -134,7 +134,7 @@ class InMemorySource(FileSource):
             kinds = {key: tf.string if array.dtype == object else array.dtype for key, array in arrays.items()}
             self._columns = {key: tf.constant(array, kinds[key]) for key, array in arrays.items()}
 
-    def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:  # noqa: ARG002  a full permutation
+    def ordered_batches(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:  # noqa: ARG002  a full permutation
         """Return the indices of the examples."""
         return indexed_batches(self.count, order)
 
@@ -183,7 +183,7 @@ class TFRecordSource(FileSource):
         self._cached = self._in_memory() if options.cache else None
         self.parallel = tf.data.AUTOTUNE
 
-    def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:
+    def ordered_batches(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:
         """Return the serialized records, strings [size]; or their indices if they are in memory."""
         if self._cached is not None:
             return indexed_batches(self.count, order)

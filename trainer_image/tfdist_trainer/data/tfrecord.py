@@ -16,7 +16,7 @@ import tensorflow as tf
 from tfdist_trainer.atomic import input_failure, reject_storage_error
 from tfdist_trainer.autograph import graph
 from tfdist_trainer.data import images
-from tfdist_trainer.data.columns import Array, BadRecords, Column
+from tfdist_trainer.data.columns import Array, BadRecords, DataColumn
 from tfdist_trainer.data.content import tfrecord_hint
 from tfdist_trainer.data.framing import Frames, frames, runs
 from tfdist_trainer.data.object_cache import local
@@ -57,7 +57,7 @@ def complete(name: str, *, gzip: bool) -> Frames:
     return records
 
 
-def decode(serialized: tf.Tensor, columns: Sequence[Column]) -> dict[str, tf.Tensor]:
+def decode(serialized: tf.Tensor, columns: Sequence[DataColumn]) -> dict[str, tf.Tensor]:
     """Return the columns, [batch, *shape] each, of a batch of records, strings [batch]; in a graph or not.
 
     Encoded images stay encoded, so that a program decodes them together with its augmentation.
@@ -69,7 +69,7 @@ def decode(serialized: tf.Tensor, columns: Sequence[Column]) -> dict[str, tf.Ten
     return {column.name: _value(column, parsed[column.name]) for column in columns}
 
 
-def check(name: str, columns: Sequence[Column], bad: BadRecords, *, gzip: bool) -> tuple[int, tuple[int, ...]]:
+def check(name: str, columns: Sequence[DataColumn], bad: BadRecords, *, gzip: bool) -> tuple[int, tuple[int, ...]]:
     """Read the whole file; return the number of readable records, and the indices of the bad ones among them.
 
     Raises:
@@ -123,20 +123,20 @@ def _as_feature(value: Any) -> tf.train.Feature:
     return tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
 
 
-def _feature(column: Column) -> tf.io.FixedLenFeature:
+def _feature(column: DataColumn) -> tf.io.FixedLenFeature:
     if column.kind in {"uint8", "string", "encoded"}:
         return tf.io.FixedLenFeature([] if column.kind == "uint8" else column.shape, tf.string)
     return tf.io.FixedLenFeature(column.shape, tf.as_dtype(column.kind))
 
 
-def _decode_all(serialized: tf.Tensor, columns: Sequence[Column]) -> list[tf.Tensor]:
+def _decode_all(serialized: tf.Tensor, columns: Sequence[DataColumn]) -> list[tf.Tensor]:
     """Return what depends on every value of the records `serialized`, encoded images included; errors of `decode`."""
     decoded = decode(serialized, columns)
     encoded = [images.sizes(decoded[column.name], column.channels) for column in columns if column.kind == "encoded"]
     return [*decoded.values(), *encoded]
 
 
-def _value(column: Column, values: tf.Tensor) -> tf.Tensor:
+def _value(column: DataColumn, values: tf.Tensor) -> tf.Tensor:
     """Return the parsed `values` as programs receive them, after checking them."""
     if column.kind == "uint8":
         # Not -1 for the batch axis: images of half the size would become half as many.
@@ -221,7 +221,7 @@ def _match(decode_graph: Callable[[tf.Tensor], object], records: Sequence[bytes 
 
 
 def _find(
-    name: str, first: int, batch: Sequence[bytes | None], columns: Sequence[Column], bad: BadRecords
+    name: str, first: int, batch: Sequence[bytes | None], columns: Sequence[DataColumn], bad: BadRecords
 ) -> Iterator[int]:
     """Yield the indices of the bad records in `batch`, whose first record has the index `first`."""
     bad_count = 0
@@ -235,7 +235,7 @@ def _find(
         raise DataMalformedError(f"{name}: a record between {first} and {first + len(batch)} cannot be parsed")
 
 
-def _check_columns_exist(name: str, columns: Sequence[Column], *, gzip: bool) -> None:
+def _check_columns_exist(name: str, columns: Sequence[DataColumn], *, gzip: bool) -> None:
     """Raise `ColumnAbsentError` if no record that is not damaged has one of `columns`."""
     absent, names = {column.name for column in columns}, set[str]()
     for part in _parts(name, gzip=gzip):

@@ -7,7 +7,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from tfdist_trainer.data import images
-from tfdist_trainer.data.columns import Array, Column
+from tfdist_trainer.data.columns import Array, DataColumn
 from tfdist_trainer.data.content import image_kind
 from tfdist_trainer.errors import one_line
 
@@ -22,7 +22,7 @@ _EXPECTED = {
 }
 
 
-def explain(serialized: bytes, columns: Sequence[Column]) -> str | None:
+def explain(serialized: bytes, columns: Sequence[DataColumn]) -> str | None:
     """Return why the record `serialized` is bad, or None if it is not."""
     names = " and ".join(repr(column.name) for column in columns[:5])
     try:
@@ -43,7 +43,7 @@ def feature_names(serialized: bytes) -> frozenset[str]:
         return frozenset()
 
 
-def _explain(column: Column, feature: tf.train.Feature) -> str | None:
+def _explain(column: DataColumn, feature: tf.train.Feature) -> str | None:
     kind = feature.WhichOneof("kind")
     if kind != _EXPECTED[column.kind]:
         return f"{column.name!r} holds {_LISTS[kind]}, expected {_LISTS[_EXPECTED[column.kind]]}"
@@ -58,7 +58,7 @@ def _explain(column: Column, feature: tf.train.Feature) -> str | None:
     return _value_problem(column, values)
 
 
-def _pixel_problem(column: Column, values: list[bytes], size: int) -> str | None:
+def _pixel_problem(column: DataColumn, values: list[bytes], size: int) -> str | None:
     """Return why `values` are not the raw bytes of one array of `size` bytes, or None."""
     actual = len(values[0]) if len(values) == 1 else -1
     if actual == size:
@@ -71,10 +71,10 @@ def _pixel_problem(column: Column, values: list[bytes], size: int) -> str | None
     return f"{column.name!r} is a {kind} file of {len(values[0])} bytes, {expected} as raw pixels; {remedy}"
 
 
-def _image_problem(column: Column, content: bytes) -> str | None:
+def _image_problem(column: DataColumn, content: bytes) -> str | None:
     """Return why the file `content` cannot be decoded, or None."""
     try:
-        images.decoded(tf.constant(content), column.channels)
+        images.decode_image(tf.constant(content), column.channels)
     except tf.errors.InvalidArgumentError as error:
         kind = image_kind(content)
         if kind is None:
@@ -85,7 +85,7 @@ def _image_problem(column: Column, content: bytes) -> str | None:
     return None
 
 
-def _value_problem(column: Column, values: list[bytes] | list[int] | list[float]) -> str | None:
+def _value_problem(column: DataColumn, values: list[bytes] | list[int] | list[float]) -> str | None:
     """Return why the parsed `values`, of the right number, are bad, or None."""
     if column.kind == "string":
         texts = [bytes(value).decode("utf-8", "replace") for value in values]  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from tfdist_trainer.autograph import graph
-from tfdist_trainer.keras.replica_step import running
+from tfdist_trainer.keras.replica_step import required_step
 from tfdist_trainer.upstream.keras_fit import LossOf, overrides
 
 
@@ -30,7 +30,7 @@ def train_step(model: Any) -> Callable[[Any], Any]:
                 scaled = model.optimizer.scale_loss(loss)
             return predictions, loss, tape.gradient(scaled, model.trainable_weights)
 
-        with running().compiling():
+        with required_step().compile_scope():
             predictions, loss, gradients = graph(forward_and_backward, jit_compile=True)(x, y, weight)
         loss_of.track(loss, x)
         model.optimizer.apply_gradients(zip(gradients, model.trainable_weights, strict=True))

@@ -32,7 +32,7 @@ TRAIN_BATCH: Final = ("on_train_batch_begin", "on_train_batch_end", "on_batch_be
 TEST_BATCH: Final = ("on_test_batch_begin", "on_test_batch_end")
 
 
-def listed(callbacks: Any) -> list[Any]:
+def callback_list(callbacks: Any) -> list[Any]:
     """Return the callbacks of an argument of `fit`, which may be one of them, a list, or Keras' own container."""
     if isinstance(callbacks, keras.callbacks.CallbackList):
         return list(callbacks.callbacks)
@@ -59,7 +59,7 @@ def _needs_each_batch(callback: Any, method: str) -> bool:
     return owner not in {getattr(keras.callbacks, name) for name in _EPOCHS_SUFFICE}
 
 
-def on_worker(callback: Any, worker: Worker) -> list[Any]:
+def worker_callbacks(callback: Any, worker: Worker) -> list[Any]:
     """Return what this worker calls instead of `callback`, a list of callbacks."""
     if worker.is_chief:
         return [callback]

@@ -80,7 +80,7 @@ def _distances(variables: list[Any], comparison: Comparison) -> npt.NDArray[np.f
     """Return the estimated distance of each variable from the chief's, relative to its norm; a collective."""
     sums = np.array([_sums(each.numpy()) for each in variables], np.float64)
     sums[~np.isfinite(sums)] = _NOT_FINITE
-    of_chief = comparison.of_chief(sums.ravel()).reshape(sums.shape)
+    of_chief = comparison.chief_values(sums.ravel()).reshape(sums.shape)
     smallest = [_SMALLEST * np.sqrt(np.prod(each.shape)) for each in variables]
     distances: npt.NDArray[np.float64] = np.abs(sums - of_chief).max(axis=1) / (of_chief[:, 1] + smallest)
     return distances

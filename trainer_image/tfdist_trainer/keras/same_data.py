@@ -65,7 +65,7 @@ def fingerprint(parts: list[npt.NDArray[Any]]) -> Fingerprint:
     return float(checksum), total / scale if scale else 0.0
 
 
-def differing(rows: npt.NDArray[np.float64]) -> int | None:
+def first_difference(rows: npt.NDArray[np.float64]) -> int | None:
     """Return the first worker with other data than worker 0, from the fingerprint of each; None if there is none."""
     known = (rows[:, 0] >= 0) & (rows[0, 0] >= 0)
     differs = known & ((rows[:, 0] != rows[0, 0]) | (np.abs(rows[:, 1] - rows[0, 1]) > _TOLERANCE))

@@ -16,9 +16,9 @@ from tfdist_trainer.keras.drift import DriftCheck
 from tfdist_trainer.keras.epochs import Block, StepsPerExecution
 from tfdist_trainer.keras.fit_times import FitTimes
 from tfdist_trainer.keras.local_data import with_a_row
-from tfdist_trainer.keras.replica_step import ReplicaStep, computing
+from tfdist_trainer.keras.replica_step import ReplicaStep, step_scope
 from tfdist_trainer.keras.seeds import share_generator
-from tfdist_trainer.step_clock import has_clock, is_due, of_all_steps, time_when
+from tfdist_trainer.step_clock import has_clock, is_due, time_when, total_exchange_seconds
 from tfdist_trainer.strategies.reduction import all_reduce_sum
 from tfdist_trainer.upstream.keras_fit import metric_results, overrides, statistics, without_optionals
 from tfdist_trainer.upstream.keras_layers import synchronized_statistics
@@ -109,13 +109,13 @@ class StepFunction:
             self.observer.after_call(finished, flagged > 0, states)
         return logs
 
-    def _of_this_worker(self) -> tf.Tensor:
+    def _scalars_to_average(self) -> tf.Tensor:
         """Return what is averaged over all workers, float32 [n].
 
         It is the seconds of a step of the last call, the flag, and what `FitTimes` shares.
         """
         flag = float(self.observer is not None and self.observer.flag())
-        return tf.constant([self._seconds, flag, *(self.times.shared() if self.times is not None else ())])
+        return tf.constant([self._seconds, flag, *(self.times.figures_to_share() if self.times is not None else ())])
 
     def _fits_one_call(self, block: Block) -> bool:
         """Return whether several steps can be one graph.
@@ -136,7 +136,7 @@ class StepFunction:
 
     def _in_one_call(self, block: Block) -> "_CallResults":
         *results, finished, waits = self._multiple_steps(
-            block.iterator, tf.constant(block.steps), self._of_this_worker(), block.source.may_be_empty
+            block.iterator, tf.constant(block.steps), self._scalars_to_average(), block.source.may_be_empty
         )
         return *results, int(finished), waits
 
@@ -150,7 +150,7 @@ class StepFunction:
             outputs, exchange = self._single_step(batch, last, may_be_empty=block.source.may_be_empty)
             waits.append(tf.stack([tf.constant(input_wait, tf.float64), exchange]))
             started_at = time.monotonic()
-        return *self._results(outputs, self._of_this_worker()), finished, _of_steps(tf.add_n(waits), finished)
+        return *self._results(outputs, self._scalars_to_average()), finished, _total_waits(tf.add_n(waits), finished)
 
     def _steps_on(self, iterator: Any, steps: tf.Tensor, of_worker: tf.Tensor, may_be_empty: bool) -> Any:
         """Run up to `steps` steps; return the results as `_results_of`, the number of steps, and the waits.
@@ -180,7 +180,7 @@ class StepFunction:
         first = iterator.get_next_as_optional()
         waits = tf.stack([time_when(first) - started_at, 0.0]) if timed else tf.zeros([2], tf.float64)
         finished, _, waits, *last = tf.while_loop(has_next, body, (tf.constant(0), first, waits, *loop_outputs.zeros()))
-        return *self._results_of(loop_outputs.outputs(last), of_worker), finished, _of_steps(waits, finished)
+        return *self._results_of(loop_outputs.outputs(last), of_worker), finished, _total_waits(waits, finished)
 
     def _is_timed(self) -> bool:
         return self.times is not None and has_clock()
@@ -212,7 +212,7 @@ class StepFunction:
             due=is_due(last) if self._is_timed() else False,
         )
         before = self._state() if may_be_empty else {}
-        with computing(step):
+        with step_scope(step):
             outputs = self._step(batch)
         self._average_own_weights(step)
         self._record_changes(step)
@@ -241,7 +241,7 @@ class StepFunction:
         """Record what `step` does to the states of metrics, and name each that may differ from that of one worker."""
         for key, (variable, change) in step.changes.items():
             known = self._changes.get(key, "none")
-            self._changes[key] = metric_states.joined(known, change)
+            self._changes[key] = metric_states.join_changes(known, change)
             reason = metric_states.doubt(variable, self._changes[key])
             if reason and self._changes[key] != known:
                 log.event("metric-not-a-sum", model=self._model.name, state=variable.path, reason=reason)
@@ -269,7 +269,7 @@ class StepFunction:
     def _results_of(self, outputs: Any, of_worker: tf.Tensor) -> tuple[Any, Any, Any]:
         """Return the logs after a step with these `outputs`, the states of metrics, and the means of `of_worker`."""
         with local_updates(self._strategy):
-            states, means = self._strategy.run(self._reduced, args=(of_worker,))
+            states, means = self._strategy.run(self._reduce_states, args=(of_worker,))
             results = metric_results(self._model, self._local(states))
             local_outputs = None if outputs is None else self._local(outputs)[0]
             logs = results[0] if local_outputs is None else _named_as(local_outputs, results)
@@ -277,7 +277,7 @@ class StepFunction:
                 logs = self._local(self._strategy.run(self._means, args=(outputs,)))
         return logs, self._local(states), self._local(means)
 
-    def _reduced(self, of_worker: tf.Tensor) -> Any:
+    def _reduce_states(self, of_worker: tf.Tensor) -> Any:
         """Return the states of all metrics, and set statistics such as those of BatchNormalization to their mean."""
         replica = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
         replicas = self._worker.replicas
@@ -309,9 +309,9 @@ def _named_as(outputs: Any, results: Sequence[Mapping[str, Any]]) -> Mapping[str
     return next((each for each in results if set(each) == names), None)
 
 
-def _of_steps(waits: tf.Tensor, steps: Any) -> tf.Tensor:
+def _total_waits(waits: tf.Tensor, steps: Any) -> tf.Tensor:
     """Return the waits of so many steps, from those that were measured, seconds for input and exchange, float64 [2]."""
-    return tf.stack([waits[0], of_all_steps(waits[1], steps)])
+    return tf.stack([waits[0], total_exchange_seconds(waits[1], steps)])
 
 
 _CallResults = tuple[Mapping[str, Any], Sequence[Any], Any, int, Any]

@@ -77,13 +77,13 @@ class StoppedFit:
         if not self._stop:
             return
         log.event("stopped", reason="SIGTERM", effect="nothing is saved, because the job has no checkpoint")
-        if self._request.requested:
+        if self._request.is_requested:
             script_end.leave("Terminated", "SIGTERM arrived, and the job has no checkpoint", TERMINATED)
         script_end.leave_with(PeerLostError("another worker has stopped after SIGTERM, and the job has no checkpoint"))
 
     def flag(self) -> bool:
         """Return whether this worker has to stop."""
-        return self._request.requested
+        return self._request.is_requested
 
     def after_call(self, steps: int, flag: bool, metrics: Sequence[Any]) -> None:  # noqa: ARG002
         """Stop after the call if a worker has to."""

@@ -10,10 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.metrics.additive import Metric, PerExample, Sums
+from tfdist_trainer.metrics.additive import AdditiveMetric, PerExample, Sums
 
 
-class KerasMetric(Metric):
+class KerasMetric(AdditiveMetric):
     """One Keras metric; its variables are its sums, one after the other.
 
     Args:

@@ -16,7 +16,7 @@ from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import ExampleSource
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.keras_compat import keras
-from tfdist_trainer.metrics.additive import Metric
+from tfdist_trainer.metrics.additive import AdditiveMetric
 from tfdist_trainer.programs.config import OpenConfig
 
 
@@ -54,7 +54,7 @@ class Program(ABC):
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Return the loss of each example, float32 [batch]. The trainer computes the weighted mean."""
 
-    def metrics(self) -> Sequence[keras.metrics.Metric | Metric]:
+    def metrics(self) -> Sequence[keras.metrics.Metric | AdditiveMetric]:
         """Return new metrics, reported in addition to the loss by training and evaluation; by default none."""
         return ()
 

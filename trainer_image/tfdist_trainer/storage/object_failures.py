@@ -56,7 +56,7 @@ class Place:
         return _REMEDIES[self.scheme].format(rights=_RIGHTS[self.scheme, self.writes])
 
 
-def typed(error: Exception, place: Place) -> TrainerError:
+def typed_error(error: Exception, place: Place) -> TrainerError:
     """Return the typed error for an `error` of the library: `InterruptedResponseError` if it may be repeated at once.
 
     The body of a response is not in the message, apart from its code and reason: it may have parts of credentials.
@@ -85,7 +85,7 @@ def typed(error: Exception, place: Place) -> TrainerError:
     return StorageError(f"{place.url}: {failure}{retries}: {response or 'no answer'}; check {place.server}")
 
 
-def of_settings(error: Exception, place: Place) -> ConfigurationError:
+def settings_error(error: Exception, place: Place) -> ConfigurationError:
     """Return the error for settings that the library rejects."""
     text = one_line(str(error).partition(_DEBUG)[0])
     return ConfigurationError(f"{place.url}: {text}; {place.remedy}")

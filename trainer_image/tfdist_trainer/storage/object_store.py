@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError
-from tfdist_trainer.storage.object_failures import InterruptedResponseError, Place, of_settings, typed
-from tfdist_trainer.storage.object_urls import StoredObject
+from tfdist_trainer.storage.object_failures import InterruptedResponseError, Place, settings_error, typed_error
+from tfdist_trainer.storage.object_urls import BucketObject
 
 READ_TIMEOUT: Final = timedelta(seconds=30)
 """A response from which nothing arrives for this time is requested again."""
@@ -80,20 +80,20 @@ class Bucket:
             kind = self._obstore.store.S3Store if scheme == "s3" else self._obstore.store.GCSStore
             self._store = kind(name, client_options=client, retry_config=retry)
         except Exception as error:  # its types differ between settings
-            raise of_settings(error, self._place) from None
+            raise settings_error(error, self._place) from None
 
-    def folder(self, prefix: str) -> tuple[list[StoredObject], list[str]]:
+    def folder(self, prefix: str) -> tuple[list[BucketObject], list[str]]:
         """Return the objects directly in the folder `prefix`, and the prefixes of its folders; errors as of `read`."""
         with self._typed_errors(self.url):
             listing = self._obstore.list_with_delimiter(self._store, prefix or None)
             return [self._object(each) for each in listing["objects"]], list(listing["common_prefixes"])
 
-    def tree(self, prefix: str) -> list[StoredObject]:
+    def tree(self, prefix: str) -> list[BucketObject]:
         """Return all objects below the folder `prefix`; errors as of `read`."""
         with self._typed_errors(self.url):
             return [self._object(each) for each in self._obstore.list(self._store, prefix or None).collect()]
 
-    def read(self, stored: StoredObject, start: int, end: int) -> Iterator[Any]:
+    def read(self, stored: BucketObject, start: int, end: int) -> Iterator[Any]:
         """Yield the bytes from `start` to before `end` of an object, as buffers.
 
         Raises:
@@ -125,7 +125,7 @@ class Bucket:
         """Create or replace an object, a large file in several parts; errors as of `read`."""
         size = content.stat().st_size if isinstance(content, Path) else len(content)
         part = max(_UPLOAD_PART, -(-size // _UPLOAD_PARTS))
-        with self._typed_errors(f"{self.url}/{key}"), self._writing():
+        with self._typed_errors(f"{self.url}/{key}"), self._write_errors():
             self._obstore.put(self._store, key, content, chunk_size=part, max_concurrency=_UPLOADS)
 
     def put_if(self, key: str, content: bytes, version: Mapping[str, str] | None) -> bool:
@@ -134,7 +134,7 @@ class Bucket:
         A store without conditional writes always writes. Errors as of `read`.
         """
         errors = self._obstore.exceptions
-        with self._typed_errors(f"{self.url}/{key}"), self._writing():
+        with self._typed_errors(f"{self.url}/{key}"), self._write_errors():
             try:
                 self._obstore.put(self._store, key, content, mode="create" if version is None else dict(version))
             except (errors.AlreadyExistsError, errors.PreconditionError):
@@ -155,7 +155,7 @@ class Bucket:
                 with suppress(FileNotFoundError):
                     self._obstore.delete(self._store, key)
 
-    def copy(self, source: StoredObject, key: str) -> None:
+    def copy(self, source: BucketObject, key: str) -> None:
         """Copy an object within the bucket; errors as of `read`."""
         with self._typed_errors(source.url):
             if source.size > _COPY_LIMIT:
@@ -164,7 +164,7 @@ class Bucket:
                 self._obstore.copy(self._store, source.key, key)
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _write_errors(self) -> Iterator[None]:
         """Raise an error for the bucket if a store answers that it has not found a new object."""
         try:
             yield
@@ -180,10 +180,10 @@ class Bucket:
         except TrainerError:
             raise
         except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
-            raise typed(error, place) from None
+            raise typed_error(error, place) from None
 
-    def _object(self, meta: Mapping[str, Any]) -> StoredObject:
-        return StoredObject(f"{self.url}/{meta['path']}", meta["path"], meta["size"], _version(meta))
+    def _object(self, meta: Mapping[str, Any]) -> BucketObject:
+        return BucketObject(f"{self.url}/{meta['path']}", meta["path"], meta["size"], _version(meta))
 
 
 def _obstore(url: str) -> Any:
@@ -205,7 +205,7 @@ def _version(meta: Mapping[str, Any]) -> str:
     return tag.removeprefix("W/").strip('"') if tag else str(meta["last_modified"])
 
 
-def download(bucket: Bucket, stored: StoredObject, file: IO[bytes], received: Callable[[int], None]) -> None:
+def download(bucket: Bucket, stored: BucketObject, file: IO[bytes], received: Callable[[int], None]) -> None:
     """Write an object to a file, in place of its content; call `received` with numbers of bytes.
 
     Errors as of `Bucket.read`.
@@ -226,7 +226,7 @@ def download(bucket: Bucket, stored: StoredObject, file: IO[bytes], received: Ca
     os.fsync(file.fileno())
 
 
-def repeated(call: Callable[[], T]) -> T:
+def repeat_if_interrupted(call: Callable[[], T]) -> T:
     """Return the result of `call`, which is repeated if its response was interrupted."""
     for attempt in range(1, _ATTEMPTS):
         try:

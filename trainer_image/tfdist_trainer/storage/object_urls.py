@@ -17,7 +17,7 @@ _MAGIC: Final = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
-class StoredObject:
+class BucketObject:
     """A version of an object."""
 
     url: str
@@ -40,7 +40,7 @@ def split(url: str) -> tuple[str, str]:
     return f"{scheme}://{bucket}", key
 
 
-def joined(folder: str, name: str) -> str:
+def join_url(folder: str, name: str) -> str:
     """Return the URL or path `name`, where a relative one is relative to the folder with the URL `folder`."""
     if is_url(name) or name.startswith("/"):
         return name

@@ -54,7 +54,7 @@ def epoch_iterator(
         **kwargs: its arguments.
     """
 
-    class EpochIterator(Forwarded, original):  # type: ignore[misc]
+    class EpochIterator(ResumableEpochs, original):  # type: ignore[misc]
         """Keras' arguments and counts, and the blocks of steps of this worker's data."""
 
         def __init__(self) -> None:
@@ -107,10 +107,10 @@ def _end(iterator: Any, steps: int | None, first: int) -> int | None:
     return min(steps, first + max(0, batches - int(iterator._steps_seen)))
 
 
-def forwarded(original: Any, *args: Any, **kwargs: Any) -> Any:
+def resumable_iterator(original: Any, *args: Any, **kwargs: Any) -> Any:
     """Return Keras' iterator of the epochs, of class `original`, which can begin within an epoch."""
 
-    class EpochIterator(Forwarded, original):  # type: ignore[misc]
+    class EpochIterator(ResumableEpochs, original):  # type: ignore[misc]
         """Keras' own, of one worker."""
 
         def _enumerate_iterator(self) -> Iterator[tuple[int, int, Any]]:
@@ -144,7 +144,7 @@ def _has_arrays(adapter: Any) -> bool:
     return type(adapter).__name__ == ARRAYS.attribute
 
 
-class Forwarded:
+class ResumableEpochs:
     """Begins an iteration of epochs where an earlier process has stopped."""
 
     data_adapter: Any

@@ -310,7 +310,7 @@ def _in_scope(result: Any) -> Any:
     return tf.convert_to_tensor(result.value) if isinstance(result, keras.Variable) else result
 
 
-def is_of_strategy(optimizer: Any, strategy: Any) -> bool:
+def was_created_in(optimizer: Any, strategy: Any) -> bool:
     """Return whether `optimizer` was created in the scope of `strategy`; True if Keras does not show it."""
     return getattr(optimizer, "_distribution_strategy", strategy) is strategy
 
@@ -320,7 +320,7 @@ def is_validation(arguments: Mapping[str, Any]) -> bool:
     return bool(arguments.get("_use_cached_eval_dataset"))
 
 
-def variables_of(optimizer: Any, variables: Any) -> list[Any]:
+def updated_variables(optimizer: Any, variables: Any) -> list[Any]:
     """Return the variables that `apply` updates: those of its argument, or those that the optimizer was built with."""
     return list(optimizer._trainable_variables if variables is None else variables)
 
