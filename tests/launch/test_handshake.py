@@ -18,12 +18,12 @@ from tfdist_launch.handshake import (
     attempt_token,
     authenticate_member,
 )
-from tfdist_launch.line_reader import LineReader
 from tfdist_launch.messages import (
     PROTOCOL,
     Challenge,
     GangFailed,
     LauncherRejected,
+    LineReader,
     Message,
     Terminating,
     Welcome,

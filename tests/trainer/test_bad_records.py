@@ -258,7 +258,7 @@ def test_a_file_that_is_no_tfrecord_is_recognized_by_its_content(
 @pytest.mark.parametrize(("start", "kind"), [(b"\x89PNG\r\n\x1a\n", "PNG"), (b"\xff\xd8\xff\xe0", "JPEG")])
 def test_an_encoded_image_is_reported_as_such(start: bytes, kind: str) -> None:
     from tfdist_trainer.data import tfrecord
-    from tfdist_trainer.data.tfrecord_check import explain
+    from tfdist_trainer.data.tfrecord import explain
 
     columns = (DataColumn("image", "uint8", (4, 4, 1)),)
     message = explain(tfrecord.example({"image": start + b"x" * 40}), columns)

@@ -19,9 +19,9 @@ from support.combinations import half_quick
 from tfdist_trainer.data import csvs, idx, npz
 from tfdist_trainer.data.columns import BadRecords, DataColumn
 from tfdist_trainer.data.files import FileAssignment, Pattern, Shard, assign_files, file_assignment
-from tfdist_trainer.data.formats import format_of
 from tfdist_trainer.data.framing import masked_crc32c
 from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError
+from tfdist_trainer.programs.data_files import format_of
 
 Array = npt.NDArray[Any]
 COLUMNS = (

@@ -103,7 +103,7 @@ def test_objects_give_the_examples_of_the_same_files_on_a_disk(put: Callable[...
 
 def test_uncompressed_tfrecord_objects_are_read_by_index(put: Callable[..., str], tmp_path: Path) -> None:
     from tfdist_trainer.data.batches import BatchOrder
-    from tfdist_trainer.data.indexed_source import IndexedSource
+    from tfdist_trainer.data.source import IndexedSource
 
     urls, paths = [], []
     for part in range(3):

@@ -20,9 +20,8 @@ from tfdist_launch.handshake import (
     authenticate_member,
     authenticate_to_leader,
 )
-from tfdist_launch.line_reader import LineReader
 from tfdist_launch.member import LEASE_SECONDS
-from tfdist_launch.messages import MAX_MESSAGE_BYTES, Hello, LauncherRejected, Message, Ping, decode, encode
+from tfdist_launch.messages import MAX_MESSAGE_BYTES, Hello, LauncherRejected, LineReader, Message, Ping, decode, encode
 from tfdist_trainer import log
 
 PING_INTERVAL_SECONDS: Final = 1.0

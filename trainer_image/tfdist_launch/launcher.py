@@ -46,7 +46,7 @@ HEARTBEAT_TIMEOUT_SECONDS: Final = 5.0
 STACKS_TIMEOUT_SECONDS: Final = 2.0
 STACKS_POLL_SECONDS: Final = 0.05
 STACKS_QUIET_POLLS: Final = 5
-"""After so many polls without a change stacks are complete. `faulthandler` writes them in many parts and marks no end,
+"""Polls without a change after which stacks are complete. `faulthandler` writes them in many parts and marks no end,
 and a process that waits for a processor pauses among them."""
 STANDBY_DELAY_SECONDS: Final = 1.0
 """How long a round trains before the standby process is started, which takes processor time from it."""

@@ -213,7 +213,7 @@ class Leader:
         return []
 
     def _end_round(self, exit_code: int | None = None) -> list[Effect]:
-        """Stop all processes; `exit_code` is that of the process that ended the round, if one did."""
+        """Stop all processes; `exit_code` is of the process that ended the round, if one did."""
         self.state, self._stop_at = GangPhase.ENDING, None
         return slots.stop_round(self.slots, exit_code, self._saving_seconds)
 

@@ -85,7 +85,7 @@ class ConnectToLeader:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """Exit. `termination` is the termination message; None keeps that of the training process."""
+    """Exit. `termination` is the termination message; None keeps the one of the training process."""
 
     exit_code: int
     termination: str | None = None

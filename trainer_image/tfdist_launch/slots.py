@@ -118,7 +118,7 @@ class Slot:
         return now - self.started_at if self.round >= 0 else 0.0
 
     def record_message(self, now: float) -> None:
-        """Record that a message has arrived."""
+        """Record the arrival of a message."""
         if self.received_at and now - self.received_at > UNREACHABLE_SECONDS:
             self.outage_seconds, self.outage_ended_at = now - self.received_at, now
         self.received_at = now
@@ -193,7 +193,7 @@ def leave_node(slots: Sequence[Slot], failure: ProcessFailure) -> list[Effect]:
 
 
 def stop_round(slots: Sequence[Slot], exit_code: int | None, saving_seconds: float) -> list[Effect]:
-    """Stop all processes of a round; `exit_code` is that of the process that ended the round, if one did.
+    """Stop all processes of a round; `exit_code` is of the process that ended the round, if one did.
 
     After one was preempted and saved, the chief may still write a checkpoint, for `saving_seconds`.
     """

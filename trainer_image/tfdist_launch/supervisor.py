@@ -132,7 +132,7 @@ class ProcessSupervisor:
         return True
 
     def write_termination_message(self, text: str | None) -> None:
-        """Write the termination message of this replica: `text`, or with None that of its last process."""
+        """Write the termination message of this replica: `text`, or with None the one of its last process."""
         text = (self._process.termination_message() if self._process else "") if text is None else text
         if text:
             termination.write(self._termination_log, text)

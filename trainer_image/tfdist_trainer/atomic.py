@@ -14,7 +14,7 @@ _NOT_FOR_US: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 ABSENT: Final = (FileNotFoundError, NotADirectoryError)
-"""The answers of a file system that there is no such file. Every other error leaves open whether there is one."""
+"""Errors of a file system for a file that does not exist. Every other error leaves open whether it exists."""
 
 
 def write_text(path: Path, text: str, *, tag: str) -> None:
@@ -73,7 +73,7 @@ def reject_storage_error(error: BaseException, text: str) -> None:
     """Raise the typed error for one of the file system, raised while decoding; one of the content has no number.
 
     Args:
-        error: raised by a decoder, such as that of gzip, which raises an `OSError` for damage too.
+        error: raised by a decoder, such as gzip's, which raises an `OSError` for damage too.
         text: the file.
 
     Raises:

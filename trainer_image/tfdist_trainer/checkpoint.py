@@ -94,7 +94,7 @@ class CheckpointReader:
         """Return the newest complete checkpoint; damaged ones are reported and skipped.
 
         Args:
-            written_by: UID of a job, to consider only its checkpoints; None for those of all jobs.
+            written_by: UID of a job, to consider only its checkpoints; None for the checkpoints of all jobs.
 
         Raises:
             StorageError: the directory or a checkpoint cannot be read now, which does not mean that it is damaged.
@@ -218,7 +218,7 @@ class CheckpointWriter(CheckpointReader):
     def set_damaged_aside(self) -> None:
         """Move the damaged checkpoints that `newest` has skipped, where retention and `newest` do not find them again.
 
-        Those of other jobs stay, so that these jobs find them damaged, and not absent.
+        The checkpoints of other jobs stay, so that these jobs find them damaged, and not absent.
 
         Raises:
             CheckpointUnwritableError: the directory cannot be written.
@@ -237,7 +237,7 @@ class CheckpointWriter(CheckpointReader):
             found: the newest checkpoint, as `newest` of this object has returned it.
 
         Raises:
-            StorageError: so it would; the message has each damaged checkpoint, and what to do.
+            StorageError: it would; the message names each damaged checkpoint, and says what to do.
         """
         if found is not None and found.writer.job == self._writer.job:
             return

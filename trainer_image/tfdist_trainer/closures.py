@@ -119,7 +119,7 @@ def _fetch(closure: Closure, value: Any) -> FinishedClosure:
 
 
 def add_stats(parts: list[StepStats], workers: int) -> StepStats:
-    """Return the statistics of several closures as those of one execution, the input wait averaged over `workers`."""
+    """Return the statistics of several closures as of one execution, the input wait averaged over `workers`."""
     return StepStats(
         sums=np.sum([stats.sums for stats in parts], axis=0),
         gradient_norm=parts[-1].gradient_norm,

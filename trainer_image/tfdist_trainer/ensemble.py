@@ -34,7 +34,7 @@ def create(job: ReplicaJob, entries: Sequence[EnsembleEntry]) -> Ensemble:
     """Return the members `entries` as one program.
 
     Raises:
-        ConfigurationError: the configuration of a member is wrong, or differs from that of its training.
+        ConfigurationError: the configuration of a member is wrong, or not the one of its training.
         StorageError: the state of its preprocessing cannot be read.
     """
     created: dict[tuple[str, str], Program] = {}

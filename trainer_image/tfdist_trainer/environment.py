@@ -61,7 +61,7 @@ def read_member(environ: Mapping[str, str]) -> GangMember:
     """Return this replica's `GangMember` from its environment.
 
     Raises:
-        UsageError: `TFDIST_JOB` is absent or is no valid `ReplicaJob`.
+        UsageError: `TFDIST_JOB` is absent or not a valid `ReplicaJob`.
         ConfigurationError: `TF_CONFIG` contradicts it or names roles that cannot train together.
     """
     member, text = _read_place(environ), environ.get(ROUND_ENV, "")
@@ -74,7 +74,7 @@ def read_replica(environ: Mapping[str, str]) -> tuple[ReplicaJob, int]:
     """Return the settings of this replica and its number of in-place restarts, whatever `TF_CONFIG` contains.
 
     Raises:
-        UsageError: `TFDIST_JOB` is absent or is no valid `ReplicaJob`.
+        UsageError: `TFDIST_JOB` is absent or not a valid `ReplicaJob`.
     """
     text = environ.get(ROUND_ENV, "")
     return _read_job(environ.get(JOB_ENV)), int(text) if text.isdecimal() else 0

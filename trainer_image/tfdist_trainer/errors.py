@@ -1,6 +1,6 @@
 """The failures of a replica, with the exit codes and reasons that the controller acts on.
 
-Code that knows the cause raises a typed error. `classify` maps any exception, including those of TensorFlow. A message
+Code that knows the cause raises a typed error. `classify` maps any exception, including TensorFlow's. A message
 states the problem, its place, and the remedy.
 """
 
@@ -158,7 +158,7 @@ def classify(error: BaseException) -> ClassifiedError:
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> str:
-    """Return type and message of the first exception of a group that is no group."""
+    """Return type and message of the first exception in a group that is not a group itself."""
     first: BaseException = group
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]

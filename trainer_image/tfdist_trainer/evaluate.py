@@ -1,7 +1,7 @@
 """Evaluates checkpoints on all members of a gang, on every example exactly once.
 
 Each member sums the metrics over its part of the examples, and an all-reduce adds these sums. So the result equals
-that of one process up to floating-point rounding, and `examples` is exact. The chief also writes the result to
+the result of one process up to floating-point rounding, and `examples` is exact. The chief also writes the result to
 the checkpoint directory (`evaluation_store`) and to the TensorBoard run `evaluation`.
 """
 
@@ -20,7 +20,6 @@ from tfdist_trainer.context import Context
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError
 from tfdist_trainer.evaluation_store import EvaluationStore, StoredEvaluation
-from tfdist_trainer.evaluation_summaries import EvaluationSummaries
 from tfdist_trainer.initial_checkpoint import LATEST, existing_checkpoint, share_record
 from tfdist_trainer.input_pipeline import open_input_pipeline
 from tfdist_trainer.loop_decision import LoopDecision, agree
@@ -29,7 +28,7 @@ from tfdist_trainer.state import restore_model
 from tfdist_trainer.step import EvaluateStep, metric_sums
 from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
 from tfdist_trainer.storage.locations import join_location
-from tfdist_trainer.summaries import folder_of
+from tfdist_trainer.summaries import EvaluationSummaries, folder_of
 from tfdist_trainer.timestamps import now_text
 
 
@@ -47,7 +46,7 @@ def evaluate(context: Context) -> EvaluationReport:
 
     Raises:
         ConfigurationError: the job has no `checkpoint.directory`, or `checkpoint.restore` is `None`.
-        DataMissingError: there is no checkpoint, or no example.
+        DataMissingError: no checkpoint, or no example, exists.
         StorageError: the checkpoint cannot be read.
     """
     settings = checkpoint_settings_of(context)
@@ -163,7 +162,7 @@ def _find(context: Context, settings: CheckpointSettings) -> tuple[StoredCheckpo
     """Return the checkpoint to evaluate: the given path, or this job's final one, or the newest complete one.
 
     Raises:
-        DataMissingError: there is no checkpoint.
+        DataMissingError: no checkpoint exists.
         StorageError: the checkpoint is damaged.
     """
     gang = context.gang

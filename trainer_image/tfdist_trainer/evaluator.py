@@ -156,7 +156,7 @@ class Evaluator:
         return True
 
     def _pending_checkpoints(self, final_record: FinalRecord | None) -> dict[int, CheckpointRecord]:
-        """Return the checkpoints without a result, by step: those of this job, and the last one of any job."""
+        """Return the checkpoints without a result, by step: all of this job, and the last one of any job."""
         last = final_record.step if final_record else -1
         return {
             record.cursor.step: record

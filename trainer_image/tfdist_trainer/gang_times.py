@@ -15,14 +15,14 @@ from tfdist_trainer.environment import GangMember
 from tfdist_trainer.slow_member import SlowMemberRule, slow_replica
 
 MAX_SHARED: Final = 512
-"""Members that share their times in one exchange: 8 KiB. Those of a larger gang take turns."""
+"""Members that share their times in one exchange: 8 KiB. The members of a larger gang take turns."""
 
 _FIGURES: Final = 2
 """Figures of a member: own time and input wait of a step, in seconds."""
 
 
 class GangTimes:
-    """One member's times, and at the chief those of all members.
+    """One member's times, and at the chief the times of all members.
 
     Args:
         rank: of this member, from 0; 0 is the chief.

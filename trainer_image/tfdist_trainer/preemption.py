@@ -5,7 +5,7 @@ main thread may be blocked in a collective that never returns, and Python runs s
 only. So a second thread waits for the signal, and ends the process if the loop has not done so in time, or
 immediately if there is nothing to save.
 
-The signal is blocked in every thread, and that thread takes it with `sigwait`. There is no handler that could be
+The signal is blocked in every thread, and that thread takes it with `sigwait`. No handler is left that could be
 replaced: TensorFlow's coordination service installs its own when it starts
 (`xla/tsl/distributed_runtime/preemption/preemption_notifier.cc`), and a SIGTERM that arrived during the join would be
 lost. Process 1 of a container receives the signal too, because a blocked signal is never ignored.

@@ -25,7 +25,7 @@ def prepare(context: Context) -> None:
 
     Raises:
         StorageError: an evaluation, or a member, cannot read the stored state.
-        ConfigurationError: the configuration of an evaluation differs from that of the training.
+        ConfigurationError: the configuration of an evaluation is not the one of the training.
         DataMissingError: a file does not exist.
         DataMalformedError: a file does not match the configuration.
     """
@@ -59,7 +59,7 @@ def restore(program: Program, folder: StorageFolder) -> None:
 
     Raises:
         StorageError: the file cannot be read.
-        ConfigurationError: the configuration differs from that of the training.
+        ConfigurationError: the configuration is not the one of the training.
     """
     if isinstance(program, AdaptableProgram):
         program.load(_read(folder, _digest(program), strict=True) or {})

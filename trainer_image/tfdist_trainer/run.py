@@ -79,7 +79,7 @@ def check_member(member: GangMember) -> programs.Choice:
 
 
 def _evaluates_later(member: GangMember) -> bool:
-    """Return whether this is a worker whose pod template is that of the evaluation after training.
+    """Return whether this is a worker whose pod template also serves the evaluation after training.
 
     It sees the same volumes, so absent evaluation data is found before training. The evaluator checks its own.
     """

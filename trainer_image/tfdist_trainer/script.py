@@ -85,7 +85,7 @@ def report(
         epoch: finished epochs.
         examples: examples seen by all replicas.
         examples_per_second: of all replicas.
-        metrics: current values by name; they replace those of the last report.
+        metrics: current values by name; they replace the metrics of the last report.
         phase: one of `tfdist.contract.Phase`; by default training.
 
     Raises:
@@ -101,7 +101,7 @@ def report(
 
 
 def clear(*fields: str) -> None:
-    """Remove fields from the report: those of an earlier training of this script do not hold for the next one."""
+    """Remove fields from the report: an earlier training of this script says nothing about the next one."""
     _script().report(**dict.fromkeys(fields))
 
 

@@ -3,7 +3,7 @@
 Only code around a script knows its exit code: handlers of `atexit` do not get it, and may start no threads since
 Python 3.12. So `run` is around every script of a job: in the fork of a launcher, and in an interpreter that was started
 with the script, which `tfdist_trainer_keras.pth` starts again with `run_script`. The end of a child process of
-`multiprocessing` is that of its function (`follow_children`).
+`multiprocessing` is the end of its function (`follow_children`).
 
 It is around every interpreter in a pod, so it imports at once only what starts in milliseconds.
 """
@@ -55,7 +55,7 @@ _processes: list[_Process] = []
 
 
 def _this_process() -> _Process:
-    """Return that of this process; a fork begins without what was registered in its parent."""
+    """Return the state of this process; a fork begins without what was registered in its parent."""
     if not _processes or _processes[0].pid != os.getpid():
         _processes[:] = [_Process()]
     return _processes[0]

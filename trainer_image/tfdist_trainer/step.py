@@ -1,7 +1,7 @@
 """Training and evaluation steps on every replica; several steps run in one `tf.function` (steps per execution).
 
 A step has one collective, whatever the number of variables: an all-reduce of gradients and metric sums as one vector.
-The gradient is that of the *sum* of weighted losses, divided by the weight of all replicas after the all-reduce. So a
+The gradient is of the *sum* of weighted losses, divided by the weight of all replicas after the all-reduce. So a
 member with few or no examples neither delays nor distorts the step.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import keras
 import tensorflow as tf
 
-from tfdist_trainer import optimizer_update
+from tfdist_trainer import step_variables
 from tfdist_trainer.autograph import graph
 from tfdist_trainer.data.pipeline import Batch
 from tfdist_trainer.keras import seeds
@@ -91,7 +91,7 @@ class TrainStep:
         self._options = options
         self._sums = metric_sums(program)
         self._variables = [raw(variable) for variable in model.trainable_variables]
-        optimizer_update.check(gang, optimizer)
+        step_variables.check_optimizer(gang, optimizer)
         self._scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         # The gradient of an embedding is sparse: a dense one would send all rows to the parameter servers.
         self._sparse = bool(gang.member.cluster) and not options.skip
@@ -121,7 +121,7 @@ class TrainStep:
             finished = stats.done + 1
             if last_size is not None:
                 batch = first_valid(Batch(*batch), tf.where(tf.equal(finished, steps), last_size, tf.int32.max))
-            with optimizer_update.update_scope(self._gang, self._optimizer):
+            with step_variables.update_scope(self._gang, self._optimizer):
                 results = self._gang.strategy.run(self._replica, args=(batch, tf.equal(finished, steps)))
             sums, norm, finite = (self._gang.local(result) for result in results[:-1])
             # The local replica that computes longest waits least; a member is as slow as its slowest replica.
@@ -185,7 +185,7 @@ class TrainStep:
         """Whether a skipped step does not call the optimizer; else its changes are undone.
 
         Several replicas update their copies by a call of the strategy, which no branch can contain. On parameter
-        servers an undone change would undo those of other workers as well.
+        servers undoing a change would undo other workers' changes as well.
         """
         return self._options.skip and self._gang.replicas == 1 and not self._scaled
 
@@ -194,7 +194,7 @@ class TrainStep:
             gradients = embedding.dense_gradients(gradients, self._variables)
 
         def update() -> None:
-            optimizer_update.apply(self._optimizer, gradients, self._model.trainable_variables)
+            step_variables.apply_gradients(self._optimizer, gradients, self._model.trainable_variables)
 
         if self._applies_in_branch:
             tf.cond(finite, update, lambda: None)
@@ -220,7 +220,7 @@ class TrainStep:
     def _local(self, batch: Batch, totals: list[tf.Tensor] | None) -> list[tf.Tensor]:
         """Return the gradients, the metric sums and the weight of this replica.
 
-        The gradients are those of the sum of weighted losses; with one replica, and with additional losses, of their
+        The gradients are of the sum of weighted losses; with one replica, and with additional losses, of their
         mean over all replicas, which saves a division for each. With a loss scale the sum and the weight are divided by
         the size of the batch.
 
@@ -245,7 +245,7 @@ class TrainStep:
             elif self._gang.replicas == 1:
                 loss = tf.math.divide_no_nan(loss, weight)
             elif self._scaled:
-                # In float16 gradients of the sum overflow at scales at which those of the mean do not.
+                # In float16 gradients of the sum overflow at scales at which gradients of the mean do not.
                 loss, divisor = loss / batch.weights.shape[0], weight / batch.weights.shape[0]
             scaled = self._optimizer.scale_loss(loss) if self._scaled else loss
         unconnected = tf.UnconnectedGradients.ZERO

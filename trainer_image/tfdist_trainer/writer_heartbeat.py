@@ -22,7 +22,7 @@ POLL_SECONDS: Final = 1.0
 STALE_POLLS: Final = 20
 """Polls without a change after which the writer counts as ended: four periods, because shared storage is slow."""
 WAIT_POLLS: Final = 90
-"""Polls after which the reader stops waiting: a deleted pod may save for its grace period, and that is no conflict."""
+"""Polls after which the reader stops waiting: a deleted pod may save for its grace period, which is not a conflict."""
 
 _PREFIX: Final = "writer-"
 _SUFFIX: Final = ".heartbeat"

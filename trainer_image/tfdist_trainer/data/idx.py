@@ -29,7 +29,7 @@ def labels_of(name: str) -> str:
     """Return the file with the labels of the images in `name`, as MNIST names them.
 
     Raises:
-        DataMissingError: there is no such file.
+        DataMissingError: the file does not exist.
     """
     folder, slash, base = name.rpartition("/")
     other = f"{folder}{slash}{base.replace('images', 'labels').replace('idx3', 'idx1')}"
@@ -43,7 +43,7 @@ def read_columns(name: str, columns: Sequence[DataColumn], bad: BadRecords) -> d
     """Return two columns: images of the file `name`, and labels of the file next to it.
 
     Raises:
-        DataMissingError: there is no file of labels.
+        DataMissingError: the file of labels does not exist.
         DataMalformedError: a file is not idx, the lengths differ, the images are not of the column's shape, or a
             label is bad and `bad` does not skip.
     """

@@ -59,7 +59,7 @@ def prepare(images: tf.Tensor, seeds: tf.Tensor | None, shape: Shape, augmentati
         else:
             image = crop_to_ratio(image, shape)
         if "RandomFlip" in augmentation:
-            # A separate seed: with that of the crop, the flip would depend on the area.
+            # A separate seed: with the seed of the crop, the flip would depend on the area.
             flip_seed = tf.random.experimental.stateless_fold_in(seed, 1)
             image = tf.image.stateless_random_flip_left_right(image, flip_seed)
         return tf.ensure_shape(image, shape)

@@ -1,9 +1,9 @@
-"""Objects of a store as local files: each is downloaded once, and then read like any other file.
+"""Objects of a store as local files: each is downloaded once, several at a time, and then read like any other file.
 
 The copy of each version of an object has a unique name in the cache directory, so a changed object is another file.
 Processes may share the directory: a copy is written under a temporary name, which one of them locks, and renamed when
 it is complete. All others wait for it. The lock ends with the process. The name of a complete copy has the ETag and the
-size of its object, and its content is that of the object as far as only trusted users write to the directory: the
+size of its object, and it has the content of the object as far as only trusted users write to the directory: the
 default one is private to its user.
 """
 
@@ -14,19 +14,78 @@ import os
 import re
 import shutil
 import stat
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import IO, Final
 
-from tfdist_trainer.data.object_transfer import Transfer
+from tfdist_trainer import log
 from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError
 from tfdist_trainer.private_directory import private_directory
 from tfdist_trainer.storage import object_urls
 from tfdist_trainer.storage.object_store import Bucket, repeat_if_interrupted
 from tfdist_trainer.storage.object_store import download as download_object
 from tfdist_trainer.storage.object_urls import BucketObject
+
+_THREADS: Final = 8
+_LOG_SECONDS: Final = 5.0
+
+Received = Callable[[int], None]
+
+
+class _Stopped(Exception):  # noqa: N818  ends a thread
+    """The download of another object has failed."""
+
+
+class Transfer:
+    """Downloads `objects` by `copy`, which calls its second argument with each number of received bytes."""
+
+    def __init__(self, objects: Sequence[BucketObject], copy: Callable[[BucketObject, Received], None]) -> None:
+        self._objects = objects
+        self._copy = copy
+        self._lock = threading.Lock()
+        self._bytes = 0
+        self._stop = threading.Event()
+
+    def run(self) -> None:
+        """Download all. The first error ends the others, and is raised."""
+        start = time.monotonic()
+        with ThreadPoolExecutor(min(_THREADS, len(self._objects)), thread_name_prefix="download") as pool:
+            downloads = [pool.submit(self._copy, each, self._count_bytes) for each in self._objects]
+            try:
+                pending = set(downloads)
+                while pending:
+                    finished, pending = wait(pending, _LOG_SECONDS, FIRST_EXCEPTION)
+                    for each in finished:
+                        each.result()
+                    if pending:
+                        self._log("download", len(self._objects) - len(pending), start)
+            finally:
+                self._stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+        self._log("downloaded", len(self._objects), start)
+
+    def _count_bytes(self, count: int) -> None:
+        if self._stop.is_set():
+            raise _Stopped
+        with self._lock:
+            self._bytes += count
+
+    def _log(self, event: str, finished: int, start: float) -> None:
+        seconds = time.monotonic() - start
+        log.event(
+            event,
+            objects=finished,
+            of=len(self._objects),
+            mib=self._bytes / 2**20,
+            ofMib=sum(each.size for each in self._objects) / 2**20,
+            mibPerSecond=self._bytes / 2**20 / max(seconds, 1e-3),
+        )
+
 
 DIRECTORY_ENV: Final = "TFDIST_DATA_CACHE"
 """Environment variable with the cache directory; by default `tfdist-objects-UID` in the temporary directory,
@@ -186,7 +245,7 @@ def objects() -> DownloadCache:
 
 
 def local(name: str) -> str:
-    """Return the path that the file `name` is read from: that of its copy if it is the URL of an object.
+    """Return the path that the file `name` is read from: the path of its copy if it is the URL of an object.
 
     Errors as of `DownloadCache.path`.
     """
@@ -200,7 +259,7 @@ def download(names: Sequence[str]) -> None:
 
 
 def is_file(name: str) -> bool:
-    """Return whether the path or URL `name` is that of a file or an object; errors as of `DownloadCache.matches`."""
+    """Return whether `name` is the path of a file or the URL of an object; errors as of `DownloadCache.matches`."""
     return bool(objects().matches(name)) if object_urls.is_url(name) else Path(name).is_file()
 
 

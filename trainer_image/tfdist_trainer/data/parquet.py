@@ -73,7 +73,7 @@ def _check_schema(name: str, schema: Any, columns: Sequence[DataColumn], arrow: 
 
 
 def _is_of(arrow_type: Any, column: DataColumn, types: Any) -> bool:
-    """Return whether values of `arrow_type` may be those of `column`."""
+    """Return whether `column` may have values of `arrow_type`."""
     if types.is_dictionary(arrow_type):
         arrow_type = arrow_type.value_type
     if column.shape:

@@ -1,4 +1,4 @@
-"""Converts values of Python, as JSON and Arrow have them, to those of a column. Needs only NumPy."""
+"""Converts values of Python, as JSON and Arrow have them, to values of a column. Needs only NumPy."""
 
 from typing import Any, Final
 

@@ -31,7 +31,7 @@ class RecordReader:
     """The records of all `files`, numbered in the order of the files. May be used by several threads at a time."""
 
     def __init__(self, files: Sequence[str], frames: Sequence[Sequence[Frames]]) -> None:
-        """Number the records of `files`, which are those of `frames` of each file."""
+        """Number the records of `files`, which `frames` has for each file."""
         self._files = tuple(files)
         self._ends = np.cumsum([sum(run.count for run in runs) for runs in frames], dtype=np.int64)
         self._lengths = np.concatenate([np.empty(0, np.int64), *(run.lengths for runs in frames for run in runs)])

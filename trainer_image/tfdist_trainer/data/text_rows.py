@@ -1,6 +1,6 @@
 """Reads the columns of a text file whose records are lines, in any syntax. Needs only NumPy.
 
-The syntax parses the values of each record, and converts those of a column. A record that is bad, for either of them or
+The syntax parses the values of each record, and converts a whole column. A record that is bad, for either of them or
 for its column, is reported with its line and does not affect others.
 """
 

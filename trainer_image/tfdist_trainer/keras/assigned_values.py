@@ -84,7 +84,7 @@ def added_rows(variable: Any, value: Any) -> tuple[tf.Tensor, tf.Tensor] | None:
 
 
 def _before(tensor: tf.Tensor, kinds: tuple[str, ...]) -> Any:
-    """Return the operation of `tensor` before those of these `kinds`."""
+    """Return the operation of `tensor` before all operations of these `kinds`."""
     while tensor.op.type in kinds:
         tensor = tensor.op.inputs[0]
     return tensor.op

@@ -21,7 +21,7 @@ _CONSTANTS: Final = (types.FunctionType, types.BuiltinFunctionType, types.Method
 class CallbackState:
     """What a callback has changed about itself since `fit` began: values that `stored_values` can encode.
 
-    Attributes that were given to its constructor stay those of the script, which may have been corrected since.
+    Arguments of its constructor stay as the script has them now: they may have been corrected since.
     """
 
     callback: Any

@@ -40,7 +40,7 @@ _running: list[str] = []
 
 @contextlib.contextmanager
 def call_scope(name: str, strategy: Any, worker: Worker) -> Iterator[None]:
-    """Run the call `name` of Keras inside: `fit`, `evaluate`, `predict`, or `validation` for that of `fit`.
+    """Run the call `name` of Keras inside: `fit`, `evaluate`, `predict`, or `validation` for the validation of `fit`.
 
     Raises:
         RuntimeError: another worker is in another call.

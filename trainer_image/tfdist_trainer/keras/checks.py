@@ -18,7 +18,7 @@ _BUILD: Final = (
 )
 
 
-def check(model: Any) -> None:
+def check_model(model: Any) -> None:
     """Check a compiled model of several workers before `fit`.
 
     Raises:

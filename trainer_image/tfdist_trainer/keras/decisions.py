@@ -98,7 +98,7 @@ class RestoreOnly(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
-    """Makes the decisions of the chief those of all workers: to stop, and the learning rate.
+    """Makes all workers follow the decisions of the chief: to stop, and the learning rate.
 
     Keras reads them after these methods. A worker with another decision would block in a collective forever.
     """
@@ -151,7 +151,7 @@ class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
             self._follow()
 
     def _follow(self, *, is_due: bool = False) -> bool:
-        """Make the chief's decisions those of this worker; return its `is_due`."""
+        """Take over the chief's decisions; return its `is_due`."""
         rate = _learning_rate(self.model)
         rows = self._comparison.gather(float(bool(self.model.stop_training)), 0.0 if rate is None else rate, is_due)
         for worker, row in enumerate(rows[1:], start=1):

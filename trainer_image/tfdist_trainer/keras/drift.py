@@ -24,7 +24,7 @@ _SMALLEST: Final = 1e-6
 _SHARE: Final = 0.005
 """Share of the time of `fit` that comparisons may take after the first one."""
 _NOT_FINITE: Final = 1e30
-"""Stands for a sum that is no number, which is equal to itself."""
+"""Stands for a sum that is NaN or infinite, and is equal to itself."""
 
 
 class DriftCheck:
@@ -38,7 +38,7 @@ class DriftCheck:
         return time.monotonic() - self._ended_at >= self._seconds / _SHARE
 
     def compare(self, model: Any, comparison: Comparison) -> None:
-        """Log a worker whose weights differ from those of the chief, by the variable that does most; a collective.
+        """Log a worker whose weights differ from the chief's, by the variable that differs most; a collective.
 
         A job that asks for one training, by `checkpoint` or `training.export`, ends.
         """

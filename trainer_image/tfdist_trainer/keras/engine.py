@@ -17,8 +17,7 @@ import tensorflow as tf
 from tfdist_trainer import log
 from tfdist_trainer.autograph import graph
 from tfdist_trainer.keras import calls, losses, metric_states, optimizers, seeds
-from tfdist_trainer.keras.checks import check
-from tfdist_trainer.keras.compiled_step import train_step
+from tfdist_trainer.keras.checks import check_model
 from tfdist_trainer.keras.decisions import (
     TEST_BATCH,
     TRAIN_BATCH,
@@ -33,7 +32,7 @@ from tfdist_trainer.keras.fit_times import FitTimes
 from tfdist_trainer.keras.local_data import drop_uncounted_predictions
 from tfdist_trainer.keras.replica_step import current_step
 from tfdist_trainer.keras.reporting import validation_batches
-from tfdist_trainer.keras.step_function import StepFunction
+from tfdist_trainer.keras.step_function import StepFunction, compiled_train_step
 from tfdist_trainer.upstream import iterator_deletion, keras_epochs, keras_fit
 from tfdist_trainer.upstream.hook import KERAS
 from tfdist_trainer.upstream.strategy_worker import make_variables_numbers, worker_of
@@ -90,7 +89,7 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
         if worker is None:
             return original(self, *args, **kwargs)
         bound = signature.bind(self, *args, **kwargs)
-        check(self)
+        check_model(self)
         callbacks = callback_list(bound.arguments.get("callbacks"))
         sees_each = batch_callbacks(callbacks, TRAIN_BATCH)
         self.make_train_function()
@@ -169,7 +168,7 @@ def _step_function(kind: str, original: Callable[..., Any]) -> Callable[..., Any
             return original(self, force)
         if force or getattr(self, f"{kind}_function") is None:
             if kind == "train":
-                self.train_function = StepFunction(self, train_step(self), worker, FitTimes(worker))
+                self.train_function = StepFunction(self, compiled_train_step(self), worker, FitTimes(worker))
             else:
                 self.test_function = StepFunction(self, self.test_step, worker)
         return None

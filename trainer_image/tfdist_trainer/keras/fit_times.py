@@ -24,7 +24,7 @@ SHARE_SECONDS: Final = 0.25
 
 
 class FitTimes:
-    """The times of the steps of one train function on this worker, and on the chief those of all workers."""
+    """The times of the steps of one train function on this worker, and on the chief of all workers."""
 
     def __init__(self, worker: Worker) -> None:
         self._workers = worker.count

@@ -1,6 +1,6 @@
 """The state of a metric on all replicas, from that on each one.
 
-TensorFlow adds up the states, which are sums and counts in all metrics of Keras. That of a metric of a script can be a
+TensorFlow adds up the states, which are sums and counts in Keras' metrics. The state of a script's metric can be a
 maximum or an average as well: the graph of `update_state` shows what it does to the state.
 """
 
@@ -42,7 +42,7 @@ def join_changes(first: Change, second: Change) -> Change:
 
 
 def reduction(variable: Any, change: Change) -> Reduction:
-    """Return how the state in a Keras `variable` follows from those of the replicas: as it declares, or as it changes.
+    """Return how the state in a Keras `variable` follows from the replicas' states: as it declares, or as it changes.
 
     The default of a metric is "sum", so a script cannot declare that.
     """
@@ -50,7 +50,7 @@ def reduction(variable: Any, change: Change) -> Reduction:
 
 
 def doubt(variable: Any, change: Change) -> str:
-    """Return why the value of a metric may differ from that of one worker; empty if it does not."""
+    """Return why a metric may have another value than on one worker; empty if it has not."""
     if variable.aggregation in _DECLARED or change not in {"replaced", "unknown"}:
         return ""
     done = "replaces the state of this metric" if change == "replaced" else "does not only add to the state"

@@ -62,7 +62,7 @@ def optimizers_of(model: Any) -> dict[str, Any]:
         else:
             known.add(id(value))
             parts = _parts(place, value)
-            # `__class__` of TensorFlow's wrapper of a list is that of the list
+            # `__class__` of TensorFlow's wrapper of a list is `list`
             waiting.extend(each for each in parts if _is_optimizer(each[1]) or _is_searched(each[1].__class__))
     inner = {id(getattr(each, "inner_optimizer", None)) for each in found.values()}
     return {place: each for place, each in found.items() if id(each) not in inner}

@@ -43,7 +43,7 @@ def _build(optimizer: Any, variables: list[Any]) -> None:
 def scale_loss(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `Optimizer.scale_loss` with the weight of the local batch in a step.
 
-    That of `LossScaleOptimizer` gets its share of all examples: the weight would make gradients in float16 overflow.
+    With `LossScaleOptimizer` it is the share of all examples: the weight would make gradients in float16 overflow.
     """
 
     def scale(self: Any, loss: Any) -> Any:

@@ -1,7 +1,7 @@
 """One step of a model on one replica, and what makes it exact: weights of local batches, and one exchange of gradients.
 
 Keras divides the loss of each replica by the number of replicas and adds the gradients up. That is the gradient of the
-global batch only if all local batches are equally large. Here a loss is that of the local batch, and `exchange`
+global batch only if all local batches are equally large. Here a loss is of the local batch, and `exchange`
 computes the mean of the gradients, weighted by the number of examples of each replica. A loss that is not a mean over
 the examples (a sum, or a mean over unmasked values) is scaled so that this weighted mean is exact as well.
 
@@ -89,8 +89,8 @@ class ReplicaStep:
     def sum_over_replicas(self, variable: Any, value: Any) -> Any:
         """Return the `value` that the step assigns to a Keras `variable`.
 
-        If that adds a sum over the rows of the local batch to a statistic of a layer, it is the sum over those of all
-        replicas; a collective then.
+        If that adds a sum over the rows of the local batch to a statistic of a layer, it becomes the sum over the rows
+        of all replicas; a collective then.
         """
         added = None if variable.trainable or is_state(variable) else added_rows(variable.value, value)
         if added is None or self._is_compiling or not self._values.differs(added[1]):
@@ -104,8 +104,8 @@ class ReplicaStep:
     def average(self, weights: Sequence[Any]) -> None:
         """Set the Keras variables `weights`, which the step has assigned itself, to their mean over all replicas.
 
-        A collective, unless there are none. The mean is weighted by the examples: that of updates which are linear in
-        the gradient of the local batch is the update by the gradient of the global batch.
+        A collective, unless there are none. The mean is weighted by the examples: for updates that are linear in
+        the gradient of the local batch it is the update by the gradient of the global batch.
         """
         if not weights:
             return
@@ -138,7 +138,7 @@ class ReplicaStep:
     def weigh_share(self, loss: Any, optimizer: Any) -> Any:
         """Return the `loss` of the local batch times its share of all examples, as `weigh`; a collective.
 
-        Its gradients are then as large as those of one worker: in float16 larger ones overflow.
+        Its gradients are then as large as on one worker: in float16 larger ones overflow.
         """
         if self._is_compiling:
             return loss
@@ -149,9 +149,9 @@ class ReplicaStep:
     def exchange(self, gradients: Sequence[Any], variables: Sequence[Any], optimizer: Any) -> list[Any]:
         """Return the gradients of the global batch for `variables`; a collective. Those that are None stay None.
 
-        Sparse rows, such as those of an embedding, are concatenated and stay sparse: the exchange is as large as they
+        Sparse rows, such as an embedding's, are concatenated and stay sparse: the exchange is as large as they
         are, and the optimizer sees the rows of the global batch, as on one worker. Rows that one worker has once for a
-        whole batch are added up: those of constant places, such as positions, and of features in a `SparseTensor`.
+        whole batch are added up: rows of constant places, such as positions, and of features in a `SparseTensor`.
         """
         weight = self.examples
         if id(optimizer) in self._sharing:
@@ -182,7 +182,7 @@ class ReplicaStep:
         return result
 
     def _with_equal_rows(self, gradient: Any) -> bool:
-        """Return whether a `gradient` has the same rows on all replicas: a dense one, or that of constant places."""
+        """Return whether a `gradient` has the same rows on all replicas: a dense one, or one of constant places."""
         if not isinstance(gradient, tf.IndexedSlices):
             return gradient is not None
         return gradient.indices.shape.is_fully_defined() and not self._values.differs(gradient.indices)
@@ -219,7 +219,7 @@ class ReplicaStep:
 
     @contextlib.contextmanager
     def exchanged_scope(self) -> Iterator[None]:
-        """The gradients are those of the global batch inside: an optimizer that wraps another one exchanges once."""
+        """The gradients inside are of the global batch: an optimizer that wraps another one exchanges once."""
         self.is_exchanged = True
         try:
             yield
@@ -233,7 +233,7 @@ class ReplicaStep:
         return loss * tf.cast(tf.math.divide_no_nan(total, self.examples), loss.dtype)
 
     def scale_mean(self, loss: Any, values: tf.Tensor) -> Any:
-        """Scale a `loss` that is a mean over so many `values` of the local batch, not its examples; a collective."""
+        """Scale a `loss` that is a mean over `values` values of the local batch, not its examples; a collective."""
         self._check_collective()
         values = tf.stop_gradient(tf.cast(values, tf.float32)) * tf.sign(self.examples)
         total, examples = all_reduce_sum([values, self.examples], self._replicas)

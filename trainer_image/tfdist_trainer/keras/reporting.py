@@ -43,8 +43,8 @@ def with_progress(callbacks: Any, examples: int | None, validated: int | None = 
 
     Args:
         callbacks: None, a callback, several, or a `CallbackList`, which gets `Progress` for good.
-        examples: those of a batch; None if unknown.
-        validated: those of the validation data; None if unknown.
+        examples: in a batch; None if unknown.
+        validated: examples of the validation data; None if unknown.
     """
     container = callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else None
     configured = callback_list(callbacks)

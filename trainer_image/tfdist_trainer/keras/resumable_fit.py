@@ -1,7 +1,7 @@
 """One call of `fit` of a script that saves checkpoints, resumes from one, and stops for SIGTERM.
 
 The train function notifies it of each call (`CallObserver`): between two calls all callbacks have seen the batches of
-the last one, on the main thread, so a checkpoint has their state. Two callbacks enclose those of the script: the first
+the last one, on the main thread, so a checkpoint has their state. Two callbacks enclose the script's: the first
 one restores before they begin the first epoch, and the last one saves after they have ended an epoch.
 """
 
@@ -119,7 +119,7 @@ class ResumableFit:
     # Called by the two callbacks.
 
     def begin(self, callbacks: Sequence[Any], epochs: int) -> None:
-        """Record what callbacks have when `fit` of so many `epochs` begins, and choose the first epoch."""
+        """Record the state of the callbacks when `fit` of `epochs` epochs begins, and choose the first epoch."""
         self._states = [CallbackState(each) for each in callbacks if not isinstance(each, ProgressHooks)]
         if self._resumed is None:
             return

@@ -1,4 +1,4 @@
-"""The rows of the parts of a batch: equally many, those of zipped batches, or no rows that workers could take."""
+"""The rows of the parts of a batch: equally many, of zipped batches, or no rows that workers could take."""
 
 import functools
 import re

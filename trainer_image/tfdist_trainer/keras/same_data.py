@@ -24,10 +24,10 @@ class FirstBatch:
     """Takes the fingerprint of the first batch of a data set while it is read."""
 
     def __init__(self, *, of_arrays: bool) -> None:
-        """Take that of all parts of arrays. In any other data features may be augmented randomly: take that of labels.
+        """Take it of all parts of arrays. In any other data features may be augmented randomly: take it of the labels.
 
         Args:
-            of_arrays: whether the batches are those of arrays.
+            of_arrays: whether the batches are of arrays.
         """
         self.of_arrays = of_arrays
         self.fingerprint = UNKNOWN

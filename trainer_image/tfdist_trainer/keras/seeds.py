@@ -71,7 +71,7 @@ def replica_scope(replica: Any) -> Iterator[None]:
 
 
 def next_seed(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `SeedGenerator.next` with a separate seed for each replica in a step; the first one has that of Keras."""
+    """Return `SeedGenerator.next` with a separate seed for each replica in a step; the first one has Keras' own."""
 
     def draw(self: Any, ordered: bool = True) -> Any:
         seed = original(self, ordered)
@@ -125,7 +125,7 @@ def _is_unseeded() -> bool:
 def set_python_seed(environ: Mapping[str, str], initial: Any) -> None:
     """Set the seed of the module `random` as `set_common_seed` does.
 
-    The script has set none if the state is the `initial` one, or that after few draws, such as those of an import.
+    The script has set none if the state is the `initial` one, or the one after a draw, as by an import.
 
     Args:
         environ: of this process.

@@ -1,12 +1,14 @@
 """The train and test functions of a model under several workers: several steps in one `tf.function`, then one log.
 
 Each step has one exchange, of the gradients. The logs are the metrics over all replicas, exchanged once for each call.
+With `jit_compile=True` XLA compiles forward and backward of Keras' own `train_step`, and no collective.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import keras
 import tensorflow as tf
 
 from tfdist_trainer import log
@@ -16,11 +18,11 @@ from tfdist_trainer.keras.drift import DriftCheck
 from tfdist_trainer.keras.epochs import Block, StepsPerExecution
 from tfdist_trainer.keras.fit_times import FitTimes
 from tfdist_trainer.keras.local_data import with_a_row
-from tfdist_trainer.keras.replica_step import ReplicaStep, step_scope
+from tfdist_trainer.keras.replica_step import ReplicaStep, required_step, step_scope
 from tfdist_trainer.keras.seeds import share_generator
 from tfdist_trainer.step_clock import has_clock, is_due, time_when, total_exchange_seconds
 from tfdist_trainer.strategies.reduction import all_reduce_sum
-from tfdist_trainer.upstream.keras_fit import metric_results, overrides, statistics, without_optionals
+from tfdist_trainer.upstream.keras_fit import LossOf, metric_results, overrides, statistics, without_optionals
 from tfdist_trainer.upstream.keras_layers import synchronized_statistics
 from tfdist_trainer.upstream.strategy_worker import Worker, local_updates
 
@@ -42,7 +44,7 @@ class StepFunction:
     """Runs the steps of a `Block`, as Keras calls it: `function(block)` returns the logs."""
 
     def __init__(self, model: Any, step: Callable[[Any], Any], worker: Worker, times: FitTimes | None = None) -> None:
-        """Use `step`, the model's `train_step` or `test_step`; measure with `times`, of training."""
+        """Use `step`, the model's `compiled_train_step` or `test_step`; measure with `times`, of training."""
         self.steps_per_execution = StepsPerExecution(None)
         self.missing = 0
         """Steps that the last call lacks because the data ended, if their number is tuned."""
@@ -69,7 +71,7 @@ class StepFunction:
         self._results = compiled(self._results_of)
 
     def set_steps_per_execution(self, steps: int | None) -> bool:
-        """Run so many steps in one call, or with None as many as take half a second; return whether it changed."""
+        """Run `steps` steps in one call, or with None as many as take half a second; return whether it changed."""
         if steps == self.steps_per_execution.fixed:
             return False  # a tuned number continues
         self.steps_per_execution = StepsPerExecution(steps)
@@ -238,7 +240,7 @@ class StepFunction:
         step.average(list(self._own_weights.values()))
 
     def _record_changes(self, step: ReplicaStep) -> None:
-        """Record what `step` does to the states of metrics, and name each that may differ from that of one worker."""
+        """Record what `step` does to the states of metrics, and name each that may differ from one worker's."""
         for key, (variable, change) in step.changes.items():
             known = self._changes.get(key, "none")
             self._changes[key] = metric_states.join_changes(known, change)
@@ -249,7 +251,7 @@ class StepFunction:
     def _restore_empty(self, before: Mapping[int, tf.Tensor], step: ReplicaStep) -> None:
         """Undo what a `step` without examples did to metrics and to statistics of its batch.
 
-        Synchronized statistics are those of all replicas, so a replica without examples has the right ones.
+        Synchronized statistics are of all replicas, so a replica without examples has the right ones.
         """
         examples, local = step.examples, step.local - synchronized_statistics(self._model)
         for variable in self._model.metrics_variables:
@@ -278,7 +280,7 @@ class StepFunction:
         return logs, self._local(states), self._local(means)
 
     def _reduce_states(self, of_worker: tf.Tensor) -> Any:
-        """Return the states of all metrics, and set statistics such as those of BatchNormalization to their mean."""
+        """Return the states of all metrics, and set statistics, such as BatchNormalization's, to their mean."""
         replica = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
         replicas = self._worker.replicas
         variables = self._model.metrics_variables
@@ -310,7 +312,7 @@ def _named_as(outputs: Any, results: Sequence[Mapping[str, Any]]) -> Mapping[str
 
 
 def _total_waits(waits: tf.Tensor, steps: Any) -> tf.Tensor:
-    """Return the waits of so many steps, from those that were measured, seconds for input and exchange, float64 [2]."""
+    """Return the waits of `steps` steps, from the measured ones, seconds for input and exchange, float64 [2]."""
     return tf.stack([waits[0], total_exchange_seconds(waits[1], steps)])
 
 
@@ -342,3 +344,31 @@ class _Carried:
 
 def _eager(function: Callable[..., Any], **_options: Any) -> Callable[..., Any]:
     return function
+
+
+def compiled_train_step(model: Any) -> Callable[[Any], Any]:
+    """Return the `train_step` of `model`, compiled if `jit_compile` is set and the step is Keras' own.
+
+    A `train_step` of the script contains the exchange of gradients, which XLA cannot compile; it runs as it is.
+    """
+    step: Callable[[Any], Any] = model.train_step
+    if not model.jit_compile or model.run_eagerly or overrides(model, "train_step"):
+        return step
+    loss_of = LossOf(model)
+
+    def compiled(data: Any) -> Any:
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
+
+        def forward_and_backward(x: Any, y: Any, weight: Any) -> tuple[Any, tf.Tensor, list[Any]]:
+            with tf.GradientTape() as tape:
+                predictions, loss = loss_of(x, y, weight)
+                scaled = model.optimizer.scale_loss(loss)
+            return predictions, loss, tape.gradient(scaled, model.trainable_weights)
+
+        with required_step().compile_scope():
+            predictions, loss, gradients = graph(forward_and_backward, jit_compile=True)(x, y, weight)
+        loss_of.track(loss, x)
+        model.optimizer.apply_gradients(zip(gradients, model.trainable_weights, strict=True))
+        return model.compute_metrics(x, y, predictions, sample_weight=weight)
+
+    return compiled

@@ -52,7 +52,7 @@ class StoppedFit:
     """
 
     def __init__(self, seconds: float) -> None:
-        """Begin; after so many `seconds` from SIGTERM the process ends in any case."""
+        """Begin; `seconds` after SIGTERM the process ends in any case."""
         self._request = StopRequest(script.write_termination_message, patience_seconds=seconds)
         self._request.can_save = True
         self._install = functools.cache(self._request.install)

@@ -1,7 +1,7 @@
 """Values of a script in a checkpoint, as JSON and arrays: each comes back as what it was, and no code is stored.
 
 JSON has numbers, texts, true, false and null as they are, and any other value as an object of one key, its kind.
-Classes of the script, those of named tuples, dataclasses and enumerations, are stored by name.
+The script's named tuples, dataclasses and enumerations are stored by the name of their class.
 """
 
 import base64
@@ -24,7 +24,7 @@ import tensorflow as tf
 
 _PLAIN: Final = frozenset({type(None), bool, int, float, str})
 _FACTORIES: Final = {each.__name__: each for each in (bool, dict, float, int, list, set, str, tuple)}
-"""Those of a `defaultdict`; another one is that of the object that a value is restored into."""
+"""Factories of a `defaultdict`; any other one comes from the object that a value is restored into."""
 _CONTAINERS: Final = (dict, list, set, collections.deque)
 _TEXTS: Final[Mapping[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]]] = {
     "bytes": (bytes, lambda value: base64.b64encode(value).decode(), base64.b64decode),
@@ -143,7 +143,7 @@ def decode_value(value: Any, arrays: Mapping[str, Any]) -> Any:
     """Return what `encode_value` was given, with its `arrays`.
 
     Raises:
-        LookupError: a class is none of the script any more.
+        LookupError: the script does not have a class any more.
     """
     if not isinstance(value, dict):
         return value
@@ -229,7 +229,7 @@ _DECODERS: Final[Mapping[str, Callable[[Any, Callable[[Any], Any]], Any]]] = {
 def restore_into(value: Any, existing: Any) -> Any:
     """Return `existing` with the content of the decoded `value` if it is a container of its class, else `value`.
 
-    Other objects of the script may refer to the container, and that of a class of the script has more than its content.
+    Other objects of the script may refer to the container, and one of a class of the script has more than its content.
     """
     kind = next((each for each in _CONTAINERS if isinstance(existing, each)), None)
     if kind is None or type(value) not in {kind, type(existing)} or value is existing:

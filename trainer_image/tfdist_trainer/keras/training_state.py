@@ -56,7 +56,7 @@ def read(checkpoint: StoredCheckpoint) -> FitSnapshot:
 
 
 def restore_model(owner: str, model: Any, checkpoint: StoredCheckpoint) -> None:
-    """Set the variables of `model`, which a checkpoint has as those of `owner`.
+    """Set the variables of `model`, which a checkpoint has under the name `owner`.
 
     Raises:
         StorageError: the checkpoint cannot be read, or is of another model.
@@ -66,7 +66,7 @@ def restore_model(owner: str, model: Any, checkpoint: StoredCheckpoint) -> None:
 
 
 def variables(owner: str, model: Any, keras_variables: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of variables of Keras, those of this worker's first replica."""
+    """Yield name and value of Keras variables, on this worker's first replica."""
     for number, variable in enumerate(keras_variables):
         yield f"{owner}/{number}", _copies(model, variable)[0].read_value()
 
@@ -100,7 +100,7 @@ def assign(owner: str, model: Any, targets: Sequence[Any], snapshot: FitSnapshot
 
 
 def assign_sums(model: Any, sums: Sequence[Any], *, to_this_worker: bool) -> None:
-    """Set the states of all metrics so that those of all replicas give `sums`: one has them, the others are reset.
+    """Set the states of all metrics so that all replicas together give `sums`: one has them, the others are reset.
 
     A state that is declared to be a mean is on all of them.
     """

@@ -50,7 +50,7 @@ def _update(adam: Any, by_keras: Update, gradients: Sequence[Any], variables: Se
 
 
 def _rounding_factor(beta: float, step: tf.Tensor) -> tf.Tensor:
-    """Return a moment of the kernel after `step` updates by equal gradients, divided by that of Keras, float32 [].
+    """Return a moment of the kernel after `step` updates by equal gradients, divided by Keras', float32 [].
 
     The kernel subtracts `beta` from 1 in float32, Keras in float64: of 0.999 the results differ by 1.3e-5, and so do
     the moments of the first steps. Uncorrected, weights differ by more than 1e-5 after a few hundred steps.

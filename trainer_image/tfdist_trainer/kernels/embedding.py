@@ -3,8 +3,8 @@
 Keras' `Embedding` reads its variable as a tensor and gathers rows of that (`ops.take`, `keras/src/backend/tensorflow/
 numpy.py`), so that a worker copies the table from its parameter server in each step, and Keras' optimizers need a
 gradient of all rows, which is sent back. Here the rows are gathered where the variable is, their gradient is sent as
-`tf.IndexedSlices`, and becomes that of all rows where the variable is. The update itself is the optimizer's: moments
-of rows that a step does not use decay as in Keras.
+`tf.IndexedSlices`, and becomes a gradient of all rows where the variable is. The update itself is the optimizer's:
+moments of rows that a step does not use decay as in Keras.
 """
 
 from collections.abc import Callable, Sequence

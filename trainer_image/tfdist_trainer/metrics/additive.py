@@ -1,7 +1,7 @@
 """Additive metrics: vectors of sums over examples, replicas and steps, divided once at the end.
 
-So a metric of N workers equals that of one process: sums do not depend on the partition of the examples, and averages
-are never averaged. Sums are float64: their order changes only digits beyond the 12th.
+So a metric of N workers equals the metric of one process: sums do not depend on the partition of the examples, and
+averages are never averaged. Sums are float64: their order changes only digits beyond the 12th.
 """
 
 from abc import ABC, abstractmethod

@@ -83,8 +83,8 @@ class ConfusionMatrix(AdditiveMetric):
         pairs = labels * self._classes + predicted
         return tf.math.unsorted_segment_sum(tf.cast(weights, tf.float64), pairs, self.size)
 
-    def result(self, sums: Sums) -> None:  # noqa: ARG002  a matrix is no number
-        """Return nothing: a matrix is no number."""
+    def result(self, sums: Sums) -> None:  # noqa: ARG002  a matrix is not a number
+        """Return nothing: a matrix is not a number."""
         return
 
     def details(self, sums: Sums) -> Mapping[str, Any]:

@@ -59,7 +59,7 @@ class KerasMetric(AdditiveMetric):
         """Return the state, float64 [size], of this batch alone."""
         if self._scores is not None:
             predictions = self._scores(labels, predictions)
-        # Keras averages over the last axis, which must not be that of the examples.
+        # Keras averages over the last axis, which must not be the axis of the examples.
         if predictions.shape.rank == 1:
             predictions = predictions[:, tf.newaxis]
         if labels.shape.rank == 1 and predictions.shape[1:] == [1]:

@@ -34,7 +34,7 @@ class Ensemble(Program):
         super().__init__(members[0].config)
         self._members = tuple(members)
         self.programs = tuple(dict.fromkeys(members))
-        """Programs of the members, each once; the features of an example are those of each."""
+        """Programs of the members, each once; an example has the features of each."""
         for name in _OF_THE_FIRST:
             setattr(self, name, getattr(members[0], name))
 

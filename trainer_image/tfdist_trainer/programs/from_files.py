@@ -15,9 +15,8 @@ from tfdist_trainer.autograph import autograph_converted, do_not_convert
 from tfdist_trainer.data.batches import BatchOrder
 from tfdist_trainer.data.columns import DataColumn
 from tfdist_trainer.data.files import FileAssignment, Shard, Split, is_partitioned
-from tfdist_trainer.data.indexed_source import IndexedSource
 from tfdist_trainer.data.pipeline import ExampleSource
-from tfdist_trainer.data.source import FileSource, ReadOptions, open_source
+from tfdist_trainer.data.source import FileSource, IndexedSource, ReadOptions, open_source
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.metrics import build
@@ -29,7 +28,7 @@ from tfdist_trainer.programs.ensemble import OTHER_LABELS
 from tfdist_trainer.programs.user_program import dataset_error
 
 MAX_INDEXED_RECORDS: Final = 50_000_000
-"""Offsets and order of so many records take 1.2 GB in each worker."""
+"""Limit of records by index: their offsets and order take 1.2 GB in each worker."""
 _MOST_NAMED: Final = 3
 """Classes in the example of an error."""
 
@@ -180,7 +179,7 @@ class FromFiles(BuiltIn):
         """Read all opened data again, to find the record that made a step fail.
 
         Raises:
-            DataMalformedError: a record is bad; the message has file and record.
+            DataMalformedError: a record is bad; the message names file and record.
             DataMissingError: a file no longer exists.
         """
         for source in self._sources.values():
@@ -235,7 +234,7 @@ def explain_data_errors(program: object) -> Iterator[None]:
     """Replace an error in the body that the data of `program` may have caused by one that names the record.
 
     Raises:
-        DataMalformedError: a record is bad; the message has file and record.
+        DataMalformedError: a record is bad; the message names file and record.
         DataMissingError: a file no longer exists.
         ConfigurationError: `dataset()` of a user's program gave no example, or one of another shape, or the members of
             an ensemble read different labels.

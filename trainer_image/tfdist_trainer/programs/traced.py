@@ -1,6 +1,6 @@
 """Reports errors of what a step traces of a user's program: its loss, its metrics and the call of its model.
 
-They recur with every restart, as those of the methods that the trainer calls itself (`user_program`).
+They recur with every restart, as do errors of the methods that the trainer calls itself (`user_program`).
 """
 
 import traceback

@@ -31,7 +31,7 @@ _ERRORS: Final = (
     ValueError,
     tf.errors.InvalidArgumentError,
 )
-"""Errors of the code of a method. Others, such as those of files and the network, may be absent after a restart."""
+"""Errors of the code of a method. Others, as of files and the network, may be absent after a restart."""
 
 _OPTIONAL_WEIGHT: Final = (2, 3)
 """Parts of an example, without and with its weight."""
@@ -88,7 +88,7 @@ _OF_INPUT: Final = re.compile(r"IteratorGetNext|ReduceDataset|generator_py_func"
 def dataset_error(error: tf.errors.OpError) -> ConfigurationError | None:
     """Return the error of `dataset()` that made an input pipeline fail with `error`; None for any other failure.
 
-    It is an exception of a generator or another Python function, other than those of files and the network.
+    It is an exception of a generator or another Python function, but not an error of files or the network.
     """
     match = _PYTHON_ERROR.search(error.message)
     if not match or not _OF_INPUT.search(error.message):

@@ -3,7 +3,7 @@
     <folder>/<subfolder>/<marker>            names the version
     <folder>/<subfolder>/<version>/<file>    files of one write
 
-Each write has a unique version, so that a new content replaces the former one in one request, that of the marker.
+Each write has a unique version, so that new content replaces the former by one request, which writes the marker.
 """
 
 import contextlib
@@ -144,7 +144,7 @@ class ObjectFolder:
         work.delete_all([*new.tree(), *former.tree()])
 
     def take(self, source: "ObjectFolder", marker: str) -> None:
-        """Replace the content of this folder by a copy of that of `source`: without a marker until it is whole."""
+        """Replace the content of this folder by a copy of `source`: without a marker until it is whole."""
         self.remove(marker)
         # The deepest first: the single file of a format, at the top, is replaced when the files of the other one are.
         kept = source._files()  # noqa: SLF001  same class
@@ -325,7 +325,7 @@ class _FetchedObjects:
 
 
 def _version_of(name: str) -> str | None:
-    """Return the version whose file has this name in its subfolder; None if it is no such file."""
+    """Return the version whose file has this name in its subfolder; None for any other file."""
     version, separator, _ = name.partition("/")
     return version if separator and _VERSION.fullmatch(version) else None
 

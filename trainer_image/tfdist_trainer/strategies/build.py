@@ -41,7 +41,7 @@ def join(member: GangMember, settings: RuntimeSpec, min_shard_bytes: int | None 
 def _parameter_server_strategy(member: GangMember, min_shard_bytes: int | None) -> tf.distribute.Strategy:
     """Return the strategy of the chief of an asynchronous gang, after every server has begun to listen.
 
-    With `min_shard_bytes` variables are divided over the ps, into shards of at least so many bytes.
+    With `min_shard_bytes` variables are divided over the ps, into shards of at least that size in bytes.
     """
     addresses = [address for role in ("worker", "ps") for address in member.cluster[role]]
     wait_until_listening(addresses, lambda text: log.event("waiting", message=text))

@@ -28,7 +28,7 @@ class Hook:
     source: str = ""
     """Upstream file that defines it, if it is not the module in `name`."""
     parameters: tuple[str, ...] | None = None
-    """Names of the parameters that callers rely on, in order; None if it is no Python function."""
+    """Names of the parameters that callers rely on, in order; None if it is not a Python function."""
 
     @property
     def attribute(self) -> str:

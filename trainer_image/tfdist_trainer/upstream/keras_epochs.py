@@ -158,7 +158,7 @@ class ResumableEpochs:
 
     @property
     def element_spec(self) -> Any:
-        """Shapes and types of a batch; None if they are not those of tensors."""
+        """Shapes and types of a batch; None if a part is not a tensor."""
         spec = getattr(getattr(self, "batches", self._distributed_dataset), "element_spec", None)
         return spec if all(isinstance(each, tf.TensorSpec) for each in tf.nest.flatten(spec)) else None
 
@@ -168,9 +168,9 @@ class ResumableEpochs:
         return self._num_batches
 
     def fast_forward(self, epochs: int, batches: int, batches_per_epoch: int | None) -> None:
-        """Begin after so many `epochs`, and `batches` of the next one, as if they had been iterated.
+        """Begin after `epochs` epochs, and `batches` batches of the next one, as if they had been iterated.
 
-        Skipped data is read only if the position depends on it: the batches of the epoch, those of an endless data
+        Skipped data is read only if the position depends on it: the batches of the epoch, of an endless data
         set, and one epoch of a cache. Otherwise it suffices to create the iterators that Keras creates, each of which
         has another order of a `shuffle`.
 
@@ -212,6 +212,6 @@ class ResumableEpochs:
 
 
 def read(iterator: Any, batches: int | None) -> None:
-    """Read so many `batches`, with None all, and drop them."""
+    """Read `batches` batches, with None all, and drop them."""
     for _ in itertools.islice(iterator, batches):
         pass
