@@ -18,13 +18,13 @@ from tfdist_launch.handshake import (
     attempt_token,
     authenticate_member,
 )
-from tfdist_launch.line_reader import LineReader
 from tfdist_launch.messages import (
     PROTOCOL,
     Challenge,
     GangFailed,
+    LauncherRejected,
+    LineReader,
     Message,
-    Rejected,
     Terminating,
     Welcome,
     decode,
@@ -61,8 +61,8 @@ def test_a_member_is_accepted_and_both_receive_messages() -> None:
             await until(lambda: bool(heard.hellos))
             assert heard.hellos[0].precedence == HELLO.precedence
             assert heard.leading is not None
-            heard.leading.send(heard.links[0], Rejected(reason="enough"))
-            await until(lambda: Rejected(reason="enough") in messages)
+            heard.leading.send(heard.links[0], LauncherRejected(reason="enough"))
+            await until(lambda: LauncherRejected(reason="enough") in messages)
 
     run(test)
 
@@ -266,7 +266,7 @@ def test_a_member_of_another_version_is_rejected_with_both_versions() -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(encode(HELLO.model_copy(update={"protocol": PROTOCOL - 1})))
             answers = [decode(line) for line in (await reader.read(-1)).splitlines()]
-            assert isinstance(answers[-1], Rejected)
+            assert isinstance(answers[-1], LauncherRejected)
             assert f"the launcher of rank 1 has version {PROTOCOL - 1}" in answers[-1].reason
             assert f"this launcher version {PROTOCOL}" in answers[-1].reason
             assert heard.hellos == []

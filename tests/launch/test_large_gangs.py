@@ -12,7 +12,7 @@ from tfdist_launch.coordinator import Coordinator
 from tfdist_launch.messages import Heartbeat, Hello
 from tfdist_launch.report import LeaderReporter
 from tfdist_launch.settings import LauncherSettings
-from tfdist_launch.slots import GangState, ProcessState, Slot
+from tfdist_launch.slots import GangPhase, ProcessState, Slot
 
 JOB = ReplicaJob(
     name="a",
@@ -55,12 +55,12 @@ def reads(coordinator: Coordinator) -> int:
 
 
 def test_a_heartbeat_reads_the_slot_of_its_sender_alone(coordinator: Coordinator) -> None:
-    assert coordinator.leader.received(1, Heartbeat(alive=False), 2.0) == []
+    assert coordinator.leader.handle_message(1, Heartbeat(alive=False), 2.0) == []
     assert reads(coordinator) == 0
 
 
 def test_a_tick_of_a_running_round_reads_no_slots(coordinator: Coordinator) -> None:
-    coordinator.leader.state = GangState.RUNNING
+    coordinator.leader.state = GangPhase.RUNNING
     for slot in coordinator.leader.slots:
         slot.process = ProcessState.RUNNING
     coordinator.tick()  # the first one after a pause adds it to the times of all slots

@@ -44,7 +44,7 @@ def test_no_round_starts_between_the_exit_of_the_member_and_its_replacement() ->
     world = settled(2)
     lead, now = leader(world), world.now
     link = lead.slots[1].link or 0
-    lead.received(link, ProcessExited(round=0, outcome=ExitResult(exit_code=DEVICE_MISSING)), now)
+    lead.handle_message(link, ProcessExited(round=0, outcome=ExitResult(exit_code=DEVICE_MISSING)), now)
     lead.slots[0].process = lead.slots[0].process.NONE
     (leave,) = lead.tick(now)
     assert leave == Send(link, GangFailed(exit_code=DEVICE_MISSING, termination=""))
@@ -65,7 +65,7 @@ def test_a_worker_that_restarts_alone_leaves_its_node_too() -> None:
     for rank in (0, 1):
         lead.member_connected(rank + 1, Hello(job="uid-1", rank=rank, attempt=0, started_at=1, highest_round=-1), 0.0)
     fault = ProcessExited(round=0, outcome=ExitResult(exit_code=DEVICE_MISSING, termination=MISSING))
-    effects = lead.received(2, fault, 1.0)
+    effects = lead.handle_message(2, fault, 1.0)
     assert effects == [Send(2, GangFailed(exit_code=DEVICE_MISSING, termination=MISSING))]
     assert lead.slots[0].active, "the chief continues"
 

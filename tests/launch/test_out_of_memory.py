@@ -54,7 +54,7 @@ def test_a_failure_after_an_oom_kill_has_its_reason(outcome: ExitResult, reason:
     assert node is not None
     lead = node.leader
     assert lead is not None
-    world.carry_out(lead.received(lead.slots[1].link or 0, ProcessExited(round=0, outcome=outcome), world.now))
+    world.carry_out(lead.handle_message(lead.slots[1].link or 0, ProcessExited(round=0, outcome=outcome), world.now))
     world.run(30)
     [cause] = [f for f in lead.history.failures if f.root_cause]
     assert (cause.reason, cause.message) == (reason, message)

@@ -53,9 +53,9 @@ def test_workers_that_restart_alone_are_not_blamed_while_another_is_unreachable(
         lead.member_connected(rank, Hello(job="uid-1", rank=rank, attempt=0, started_at=0.0, highest_round=-1), 1.0)
     for second in range(2, 8):
         for rank in (0, 1):
-            lead.received(rank, Heartbeat(alive=True), float(second))
+            lead.handle_message(rank, Heartbeat(alive=True), float(second))
     exited = ProcessExited(round=lead.slots[1].round, outcome=ExitResult(exit_code=code, termination="UNAVAILABLE"))
-    lead.received(1, exited, 7.5)
+    lead.handle_message(1, exited, 7.5)
     assert [(f.index, f.reason, f.counted) for f in history.failures] == [(1, "Secondary", False)]
 
 
@@ -103,7 +103,7 @@ def reports(world: World, rank: int, code: int, message: str) -> None:
     """Deliver the exit of a process of the first round to the leader."""
     lead = leader(world)
     exited = ProcessExited(round=0, outcome=ExitResult(exit_code=code, termination=message))
-    world.carry_out(lead.received(lead.slots[rank].link or 0, exited, world.now))
+    world.carry_out(lead.handle_message(lead.slots[rank].link or 0, exited, world.now))
 
 
 def test_two_members_that_report_each_other_lost_and_are_both_connected_had_no_network_between_them() -> None:
@@ -167,7 +167,7 @@ def test_a_member_that_exited_with_0_before_its_peers_is_named_in_their_failure(
     lead = leader(world)
     for rank, code in ((1, 0), (2, 75)):
         ended = ProcessExited(round=0, outcome=ExitResult(exit_code=code, termination="lost a peer" if code else ""))
-        world.carry_out(lead.received(lead.slots[rank].link or 0, ended, world.now))
+        world.carry_out(lead.handle_message(lead.slots[rank].link or 0, ended, world.now))
     world.run(30)
     [cause] = [f for f in lead.history.failures if f.root_cause]
     assert cause.message.startswith("lost a peer; worker-1 had exited with 0 before")

@@ -16,7 +16,7 @@ from support.simulated_nodes import Node
 from tfdist_launch.leader import ROOT_CAUSE_WAIT_SECONDS
 from tfdist_launch.member import FENCING_SECONDS, STOP_GRACE_SECONDS, ConnectToLeader, MemberStateMachine
 from tfdist_launch.messages import ExitResult, Hello, ProcessExited, ProcessStopped, StartRound, StopRound
-from tfdist_launch.slots import GangState, Send
+from tfdist_launch.slots import GangPhase, Send
 
 Faults = list[tuple[float, tuple[str, int, float]]]
 FAULT = st.one_of(
@@ -89,11 +89,11 @@ def comes_to_one_round_or_an_end(size: int, faults: Faults, random: Any) -> None
     assert world.violations == []
     lead = next(n.leader for n in reversed(world.nodes) if n.rank == 0)
     assert lead is not None
-    if lead.state is GangState.OVER:
+    if lead.state is GangPhase.OVER:
         assert world.running == [None] * size
         return
     done = [s.done for s in lead.slots]
-    assert lead.state is GangState.RUNNING, (lead.state, world.running)
+    assert lead.state is GangPhase.RUNNING, (lead.state, world.running)
     for rank, number in enumerate(world.running):
         assert number == lead.round or (number is None and done[rank])
 
@@ -116,7 +116,7 @@ def test_standby_processes_continue_only_if_all_have_one(standbys: list[int | No
     lead = leader(world)
     for slot, standby in zip(lead.slots, standbys, strict=True):
         message = exited(137) if slot is lead.slots[0] else ProcessStopped(round=0)
-        effects = lead.received(slot.link or 0, message.model_copy(update={"standby": standby}), world.now)
+        effects = lead.handle_message(slot.link or 0, message.model_copy(update={"standby": standby}), world.now)
     assert [e.message for e in effects if isinstance(e, Send)] == [
         StartRound(round=1, standby=continues, other_port=True)
     ] * 3
@@ -125,7 +125,7 @@ def test_standby_processes_continue_only_if_all_have_one(standbys: list[int | No
 def test_a_replaced_member_has_no_standby_process() -> None:
     world = settled(2)
     lead = leader(world)
-    lead.received(lead.slots[0].link or 0, exited(137).model_copy(update={"standby": 1}), world.now)
+    lead.handle_message(lead.slots[0].link or 0, exited(137).model_copy(update={"standby": 1}), world.now)
     lead.member_disconnected(lead.slots[1].link or 0, world.now, lease_expired=False)
     hello = Hello(job=JOB, rank=1, attempt=1, started_at=world.now, highest_round=-1)
     effects = lead.member_connected(99, hello, world.now)
@@ -173,14 +173,14 @@ def test_the_gang_waits_for_a_partitioned_member() -> None:
 def test_fencing_of_a_partitioned_leader_outlasts_the_loss_of_its_successor() -> None:
     member = MemberStateMachine(JOB, 1, 0, 0.0)
     member.connection_established()
-    member.received(StartRound(round=0))
+    member.handle_message(StartRound(round=0))
     member.connection_lost(lease_expired=True)
     for _ in range(2):
         [greets] = member.process_exited(0, ExitResult(exit_code=143)) or member.connection_lost(lease_expired=False)
         assert isinstance(greets, ConnectToLeader)
         assert greets.hello.wait_seconds == FENCING_SECONDS, "its program may still run"
         member.connection_established()
-    member.received(StartRound(round=1))
+    member.handle_message(StartRound(round=1))
     member.process_exited(1, ExitResult(exit_code=1))
     [greets] = member.connection_lost(lease_expired=False)
     assert isinstance(greets, ConnectToLeader)
@@ -242,7 +242,7 @@ def test_the_others_are_stopped_at_once_where_the_cause_is_known(
 ) -> None:
     world = settled(2)
     lead = leader(world)
-    effects = lead.received(lead.slots[1].link or 0, exited(exit_code), world.now)
+    effects = lead.handle_message(lead.slots[1].link or 0, exited(exit_code), world.now)
     (stop,) = [effect.message for effect in effects if isinstance(effect, Send)]
     assert stop == StopRound(round=0, grace_seconds=grace_seconds, at_once=at_once)
 
@@ -258,15 +258,15 @@ def test_the_lost_peer_is_the_root_cause_although_its_loss_is_reported_first(cau
     world = settled(3)
     lead = leader(world)
     links = [slot.link for slot in lead.slots]
-    assert lead.received(links[0] or 0, exited(75), world.now) == []
+    assert lead.handle_message(links[0] or 0, exited(75), world.now) == []
     at = world.now + ROOT_CAUSE_WAIT_SECONDS / 2
     effects = (
-        lead.received(links[1] or 0, exited(1), at)
+        lead.handle_message(links[1] or 0, exited(1), at)
         if cause
         else lead.member_disconnected(links[1] or 0, at, lease_expired=False)
     )
     assert effects == [Send(links[2] or 0, StopRound(round=0, grace_seconds=STOP_GRACE_SECONDS, at_once=True))]
-    lead.received(links[2] or 0, ProcessStopped(round=0), at)
+    lead.handle_message(links[2] or 0, ProcessStopped(round=0), at)
     causes = [(f.index, f.reason) for f in lead.history.failures if f.root_cause]
     assert causes == ([cause] if cause else []), "the controller records the failure of a deleted pod"
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from tfdist_trainer.data.object_cache import ObjectCache
+from tfdist_trainer.data.object_cache import DownloadCache
 
 
 def download_together(names: list[str], directory: str, ready: Any, results: Any) -> None:
     """Download the objects `names` when all processes are `ready`, and put their contents into `results`."""
-    cache = ObjectCache(Path(directory))
+    cache = DownloadCache(Path(directory))
     for name in names:
         cache.matches(name)
     ready.wait(60)

@@ -102,7 +102,7 @@ class World(Timeline):
         for link, connection in list(self.connections.items()):
             member = connection.member
             if connection.leader is node and not (connection.cut or connection.closed or member.dead or member.frozen):
-                self.carry_out(leader.received(link, Heartbeat(alive=member.program is not None), self.now))
+                self.carry_out(leader.handle_message(link, Heartbeat(alive=member.program is not None), self.now))
 
     def act(self, node: Node, actions: list[Action]) -> None:
         for action in actions:
@@ -189,11 +189,11 @@ class World(Timeline):
             return
         if not to_leader:
             if end.link == link:
-                self.act(end, end.machine.received(message))
+                self.act(end, end.machine.handle_message(message))
         elif end.leader is not None and isinstance(message, Hello):
             self.carry_out(end.leader.member_connected(link, message, self.now))
         elif end.leader is not None:
-            self.carry_out(end.leader.received(link, message, self.now))
+            self.carry_out(end.leader.handle_message(link, message, self.now))
 
     def close(self, link: int) -> None:
         """Close a connection; both ends detect it, unless the network is cut between them."""

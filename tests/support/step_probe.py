@@ -56,14 +56,14 @@ def traced(replicas: int) -> Any:
     import tensorflow as tf  # noqa: PLC0415
 
     from tfdist.contract import ReplicaJob  # noqa: PLC0415
-    from tfdist_trainer.environment import Member  # noqa: PLC0415
+    from tfdist_trainer.environment import GangMember  # noqa: PLC0415
     from tfdist_trainer.step import StepOptions, TrainStep  # noqa: PLC0415
     from tfdist_trainer.strategies.replica_group import ReplicaGroup  # noqa: PLC0415
 
     names = [f"CPU:{1 + number}" for number in range(replicas)]
     strategy = tf.distribute.MirroredStrategy(names) if replicas > 1 else tf.distribute.OneDeviceStrategy(names[0])
     place: dict[str, Any] = {"strategy": "Mirrored", "role": "worker", "index": 0, "replicas": {"worker": 1}}
-    member = Member(job=ReplicaJob(name="t", namespace="d", uid="u", **place), rank=0, size=1, addresses=())
+    member = GangMember(job=ReplicaJob(name="t", namespace="d", uid="u", **place), rank=0, size=1, addresses=())
     program: Any = Network()
     with strategy.scope():
         model = program.model()

@@ -152,13 +152,13 @@ def one(two_devices: None) -> "ReplicaGroup":  # noqa: ARG001  see there
 
 def _group(strategy: Any) -> "ReplicaGroup":
     from tfdist.contract import ReplicaJob
-    from tfdist_trainer.environment import Member
+    from tfdist_trainer.environment import GangMember
     from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
     job = ReplicaJob(
         name="t", namespace="d", uid="u", strategy="Mirrored", role="worker", index=0, replicas={"worker": 1}
     )
-    return ReplicaGroup(Member(job=job, rank=0, size=1, addresses=()), strategy)
+    return ReplicaGroup(GangMember(job=job, rank=0, size=1, addresses=()), strategy)
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from tfdist.contract import ReplicaJob
 from tfdist_trainer.autograph import autograph_converted, do_not_convert, graph
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.keras_compat import keras
-from tfdist_trainer.metrics.additive import Metric, Sums, WeightedMean
+from tfdist_trainer.metrics.additive import AdditiveMetric, Sums, WeightedMean
 from tfdist_trainer.programs import choose
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.step import EvaluateStep, StepOptions, TrainStep, metric_sums
@@ -49,7 +49,7 @@ def test_a_function_of_the_trainer_is_not_converted() -> None:
     assert autograph_converted(loss) == loss
 
 
-class Largest(Metric):
+class Largest(AdditiveMetric):
     """The sum of the largest predictions."""
 
     name = "largest"
@@ -91,7 +91,7 @@ class Choosy(Program):
             differences = -differences
         return differences
 
-    def metrics(self) -> list[Metric]:
+    def metrics(self) -> list[AdditiveMetric]:
         """Return metrics that each need AutoGraph."""
 
         def value(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
@@ -109,7 +109,7 @@ def test_loss_metrics_and_masks_of_a_users_program_may_branch_on_tensors() -> No
     job = ReplicaJob(
         name="t", namespace="d", uid="u", strategy="OneDevice", role="worker", index=0, replicas={"worker": 1}
     )
-    gang = ReplicaGroup(Member(job=job, rank=0, size=1, addresses=()), tf.distribute.get_strategy())
+    gang = ReplicaGroup(GangMember(job=job, rank=0, size=1, addresses=()), tf.distribute.get_strategy())
     program = Choosy(Program.Config())
     model, optimizer = program.model(), keras.optimizers.SGD(0.0)
     optimizer.build(model.trainable_variables)

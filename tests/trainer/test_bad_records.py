@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from tfdist_trainer.data import csvs, npz
-from tfdist_trainer.data.columns import BadRecords, Column
+from tfdist_trainer.data.columns import BadRecords, DataColumn
 from tfdist_trainer.data.files import FileAssignment
 from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError
 
-COLUMNS = (Column("text", "string"), Column("label", "int64", below=2))
+COLUMNS = (DataColumn("text", "string"), DataColumn("label", "int64", below=2))
 GOOD = [b"text,label", b"a,0", b"b,1"]
 
 BAD_RECORDS: dict[str, tuple[list[bytes], str]] = {
@@ -258,9 +258,9 @@ def test_a_file_that_is_no_tfrecord_is_recognized_by_its_content(
 @pytest.mark.parametrize(("start", "kind"), [(b"\x89PNG\r\n\x1a\n", "PNG"), (b"\xff\xd8\xff\xe0", "JPEG")])
 def test_an_encoded_image_is_reported_as_such(start: bytes, kind: str) -> None:
     from tfdist_trainer.data import tfrecord
-    from tfdist_trainer.data.tfrecord_check import explain
+    from tfdist_trainer.data.tfrecord import explain
 
-    columns = (Column("image", "uint8", (4, 4, 1)),)
+    columns = (DataColumn("image", "uint8", (4, 4, 1)),)
     message = explain(tfrecord.example({"image": start + b"x" * 40}), columns)
     assert message is not None
     assert message.startswith(f"'image' is a {kind} file of {len(start) + 40} bytes, expected 16 of [4, 4, 1] as raw")

@@ -22,8 +22,8 @@ from hypothesis.extra import numpy as arrays_of
 
 from tfdist_trainer.keras import training_state
 from tfdist_trainer.keras.callback_state import CallbackState
-from tfdist_trainer.keras.stored_values import decoded, encoded
-from tfdist_trainer.keras.training_state import Snapshot
+from tfdist_trainer.keras.stored_values import decode_value, encode_value
+from tfdist_trainer.keras.training_state import FitSnapshot
 from tfdist_trainer.stored_checkpoint import stored_checkpoint
 
 pytestmark = pytest.mark.trainer
@@ -45,8 +45,8 @@ def test_what_a_callback_has_changed_is_restored_and_what_it_was_given_is_not(tm
     before.best = np.float64(0.5)
     before.seen = {"steps": [1, 2.5, None, "three", True], "pair": (np.arange(3), [np.eye(2)])}
     before.file = open  # not a state that a checkpoint can have
-    values, arrays = state.changed()
-    Snapshot({f"a/{name}": array for name, array in arrays.items()}, values).write(str(tmp_path / "variables"))
+    values, arrays = state.changes()
+    FitSnapshot({f"a/{name}": array for name, array in arrays.items()}, values).write(str(tmp_path / "variables"))
     # when the script is run again, with another patience
     after = Mine(patience=7)
     read = training_state.read(stored_checkpoint(tmp_path))
@@ -60,14 +60,14 @@ def test_what_a_callback_has_changed_is_restored_and_what_it_was_given_is_not(tm
 
 
 def test_an_unchanged_callback_has_no_state() -> None:
-    assert CallbackState(keras.callbacks.EarlyStopping()).changed() == ({}, {})
+    assert CallbackState(keras.callbacks.EarlyStopping()).changes() == ({}, {})
 
 
 def test_infinity_is_a_value() -> None:
     mine = Mine()
     state = CallbackState(mine)
     mine.best = -math.inf
-    values, _ = state.changed()
+    values, _ = state.changes()
     assert json.loads(json.dumps(values)) == {"best": -math.inf}
 
 
@@ -122,7 +122,7 @@ VALUES = st.recursive(SCALARS, containers, max_leaves=12)
 def roundtrip(value: Any) -> Any:
     """Return what a checkpoint gives back of `value`."""
     arrays: dict[str, Any] = {}
-    return decoded(json.loads(json.dumps(encoded(value, "a", arrays))), arrays)
+    return decode_value(json.loads(json.dumps(encode_value(value, "a", arrays))), arrays)
 
 
 def shape(value: Any) -> Any:
@@ -156,12 +156,12 @@ def test_an_array_comes_back_with_its_type(array: Any) -> None:
 def test_an_array_of_bfloat16_comes_back_from_a_file(tmp_path: Path) -> None:
     # given
     arrays: dict[str, Any] = {}
-    value = encoded(np.arange(3).astype(ml_dtypes.bfloat16), "a", arrays)
-    Snapshot(arrays, {"value": value}).write(str(tmp_path / "variables"))
+    value = encode_value(np.arange(3).astype(ml_dtypes.bfloat16), "a", arrays)
+    FitSnapshot(arrays, {"value": value}).write(str(tmp_path / "variables"))
     # when
     read = training_state.read(stored_checkpoint(tmp_path))
     # then
-    found = decoded(read.values["value"], read.arrays)
+    found = decode_value(read.values["value"], read.arrays)
     assert (found.dtype, found.tolist()) == (ml_dtypes.bfloat16, [0, 1, 2])
 
 
@@ -199,14 +199,14 @@ class Local:
 )
 def test_what_cannot_be_stored_is_an_error(value: Any) -> None:
     with pytest.raises(TypeError):
-        encoded(value, "a", {})
+        encode_value(value, "a", {})
 
 
 def restored_into(before: Any, after: Any, change: Any) -> Any:
     """Restore what `change` does to one callback in another, and return that."""
     state = CallbackState(before)
     change(before)
-    values, arrays = state.changed()
+    values, arrays = state.changes()
     CallbackState(after).restore(json.loads(json.dumps(values)), arrays)
     return after
 
@@ -250,7 +250,7 @@ def test_what_no_checkpoint_has_is_named_but_for_constants(tmp_path: Path) -> No
     # when
     with (tmp_path / "file").open("w") as file:
         mine.file, mine.network, mine.other = file, keras.Sequential(), Local
-        state.changed()
+        state.changes()
     # then
     assert dict(state.not_stored()) == {"file": "TextIOWrapper", "network": "Sequential", "other": "type"}
 
@@ -268,5 +268,5 @@ def test_what_no_checkpoint_has_is_named_but_for_constants(tmp_path: Path) -> No
 def test_callbacks_of_keras_are_not_named(callback: Any) -> None:
     state = CallbackState(callback)
     callback._writers = {"train": Local()}
-    state.changed()
+    state.changes()
     assert dict(state.not_stored()) == {}

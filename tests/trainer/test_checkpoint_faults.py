@@ -221,7 +221,7 @@ def test_a_heartbeat_that_cannot_be_read_is_not_that_of_a_job_that_has_ended(num
 def test_results_of_evaluations_that_cannot_be_read_are_not_absent(number: int, tmp_path: Path) -> None:
     evaluations = EvaluationStore(tmp_path, "uid-of-first", tag="evaluator-0")
     evaluations.record(
-        evaluation_store.EvaluationResult(
+        evaluation_store.StoredEvaluation(
             step=1, checkpoint="/c", metrics={}, examples=1, time=TIME, job="uid-of-first", saved_at=TIME
         ),
         {},

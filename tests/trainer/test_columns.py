@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from tfdist_trainer.data import csvs, json_lines, npz, parquet
-from tfdist_trainer.data.columns import BadRecords, Column
+from tfdist_trainer.data.columns import BadRecords, DataColumn
 from tfdist_trainer.errors import ColumnAmbiguousError, DataMalformedError
 from tfdist_trainer.programs import choose
 
 Values = list[Any]
-NUMBER: Final = Column("x", "float32")
+NUMBER: Final = DataColumn("x", "float32")
 LARGEST: Final = float(np.finfo(np.float32).max)
 
 
@@ -110,11 +110,11 @@ def test_the_number_beyond_float32_in_a_list_is_the_one_that_is_named(kind: str,
     path = tmp_path / f"x.{kind}"
     write(path, [[1.5, 2.5], [3.5, 1e39]])
     with pytest.raises(DataMalformedError, match=r"'x' is 1e\+39, beyond the range of float32"):
-        read(str(path), [Column("x", "float32", (2,))], BadRecords(skip=False))
+        read(str(path), [DataColumn("x", "float32", (2,))], BadRecords(skip=False))
 
 
 def test_a_weight_beyond_float32_is_named_as_such_and_a_negative_one_as_negative() -> None:
-    weight = Column("w", "float32", positive=True)
+    weight = DataColumn("w", "float32", positive=True)
     values = np.array([0.0, 1e39, -1.0, np.nan])
     assert weight.wrong(values).tolist() == [False, True, True, True]
     assert weight.complain(values[1]) == "'w' is 1e+39, beyond the range of float32, 3.4e+38"
@@ -138,4 +138,4 @@ def test_a_column_that_a_file_has_twice_is_an_error_that_is_not_skipped(kind: st
     with pytest.raises(ColumnAmbiguousError, match="has several columns 'x'"):
         read(str(path), [NUMBER], BadRecords(skip=skip))
     if kind != "parquet":
-        assert read(str(path), [Column("note", "float32")], BadRecords(skip=skip))["note"].tolist() == [2.0]
+        assert read(str(path), [DataColumn("note", "float32")], BadRecords(skip=skip))["note"].tolist() == [2.0]

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from tfdist_trainer.data import tfrecord
-from tfdist_trainer.data.columns import Column
+from tfdist_trainer.data.columns import DataColumn
 from tfdist_trainer.data.files import FileAssignment
 from tfdist_trainer.data.source import ReadOptions, open_source
 
 pytestmark = pytest.mark.trainer
 
-COLUMNS = (Column("text", "string"), Column("label", "int64", below=2))
+COLUMNS = (DataColumn("text", "string"), DataColumn("label", "int64", below=2))
 
 DAMAGED: dict[str, tuple[list[int], list[int]]] = {
     "data": ([500], [20]),

@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pytest
 
 from tfdist_trainer.data import fashion_mnist, idx, npz
-from tfdist_trainer.data.columns import BadRecords, Column
+from tfdist_trainer.data.columns import BadRecords, DataColumn
 from tfdist_trainer.data.files import Pattern, Shard, Split, assign_files, expand
 from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError
 
-COLUMNS = (Column("image", "uint8", (2, 2, 1)), Column("label", "int64", below=10))
+COLUMNS = (DataColumn("image", "uint8", (2, 2, 1)), DataColumn("label", "int64", below=10))
 
 
 def strictly() -> BadRecords:

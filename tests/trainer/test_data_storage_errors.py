@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tfdist_trainer.data import files, framing, tfrecord
-from tfdist_trainer.data.columns import BadRecords, Column
+from tfdist_trainer.data.columns import BadRecords, DataColumn
 from tfdist_trainer.data.file_lists import read_list
 from tfdist_trainer.data.files import Pattern
 from tfdist_trainer.data.idx import read
@@ -144,6 +144,6 @@ def test_no_format_skips_what_the_storage_does_not_send(
     monkeypatch.setattr("io.open", fails)
     monkeypatch.setattr("numpy.load", fails)
     # then reading it is an error of the storage
-    columns = [Column("text", "string"), Column("label", "int64")]
+    columns = [DataColumn("text", "string"), DataColumn("label", "int64")]
     with pytest.raises(StorageError, match="Input/output error"):
         {**READERS, "tfrecord": read_tfrecord}[kind](path, columns, BadRecords(skip=True))

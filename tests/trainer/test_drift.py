@@ -31,7 +31,7 @@ class Model:
 class Chief:
     """The comparison of a chief, which keeps its values."""
 
-    def of_chief(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def chief_values(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         self.values = values
         return values
 
@@ -45,7 +45,7 @@ class Second:
     def __init__(self, chief: Chief) -> None:
         self._chief = chief
 
-    def of_chief(self, _values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def chief_values(self, _values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return self._chief.values
 
     def gather(self, *values: float) -> list[tuple[float, ...]]:

@@ -15,7 +15,7 @@ from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import Batch, EpochRange, steps_needed, stream
 from tfdist_trainer.errors import ConfigurationError, DataMalformedError
 from tfdist_trainer.programs import choose
-from tfdist_trainer.programs.from_files import explained
+from tfdist_trainer.programs.from_files import explain_data_errors
 
 if TYPE_CHECKING:
     from trainer.replicas import Launch
@@ -123,7 +123,10 @@ def test_features_have_the_names_of_imagenet_or_others_and_labels_may_begin_at_o
     own = write(tmp_path / "y", contents, names={"image": "photo", "label": "species"})
     assert set(read(program(own, image="photo", label="species"))) == {0, 1, 2}
     made = program(tmp_path / "x", classes=3)
-    with pytest.raises(DataMalformedError, match="'image/class/label' is 3, expected 0 to 2"), explained(made):
+    with (
+        pytest.raises(DataMalformedError, match="'image/class/label' is 3, expected 0 to 2"),
+        explain_data_errors(made),
+    ):
         read(made)
 
 
@@ -167,7 +170,7 @@ def test_an_image_that_cannot_be_decoded_is_one_bad_record(
     good = [png(pixels(20, 20)), jpeg(pixels(9, 30))]
     path = write(tmp_path / "x", [*good, content(), *good])
     made = program(path)
-    with pytest.raises(DataMalformedError, match=f"x: record 2: 'image/encoded' {message}"), explained(made):
+    with pytest.raises(DataMalformedError, match=f"x: record 2: 'image/encoded' {message}"), explain_data_errors(made):
         read(made)
     skipping = program(path, data={"onBadRecord": "Skip"})
     assert set(read(skipping)) == {0, 1, 3, 4}
@@ -177,14 +180,17 @@ def test_an_image_that_cannot_be_decoded_is_one_bad_record(
 def test_an_image_without_the_configured_channels_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "x", [png(pixels(20, 20)), jpeg(pixels(20, 20))])
     made = program(path, imageShape=[16, 12, 4])
-    with pytest.raises(DataMalformedError, match=r"x: record 1: .*JPEG does not support 4 channels"), explained(made):
+    with (
+        pytest.raises(DataMalformedError, match=r"x: record 1: .*JPEG does not support 4 channels"),
+        explain_data_errors(made),
+    ):
         read(made)
 
 
 def test_an_absent_feature_is_reported_with_those_that_exist(tmp_path: Path) -> None:
     made = program(write(tmp_path / "x", [png(pixels(20, 20))], names={"image": "photo", "label": "label"}))
     message = r"x: record 0: .*it has no 'image/encoded'; it has \['label', 'photo'\]"
-    with pytest.raises(DataMalformedError, match=message), explained(made):
+    with pytest.raises(DataMalformedError, match=message), explain_data_errors(made):
         read(made)
 
 

@@ -9,8 +9,8 @@ from tfdist.contract import Role
 from tfdist_trainer.checkpoint import CheckpointWriter, DataCursor
 from tfdist_trainer.evaluation_store import (
     BestPolicy,
-    EvaluationResult,
     EvaluationStore,
+    StoredEvaluation,
     early_stop_reason,
     protected_steps,
 )
@@ -20,14 +20,14 @@ TIME = "2026-01-02T03:04:05.678Z"
 NAN = float("nan")
 
 
-def result(step: int, accuracy: float, job: str = "uid-1") -> EvaluationResult:
+def result(step: int, accuracy: float, job: str = "uid-1") -> StoredEvaluation:
     metrics = {"accuracy": accuracy, "loss": 1.0}
-    return EvaluationResult(
+    return StoredEvaluation(
         step=step, checkpoint=f"/c/{step}", metrics=metrics, examples=10, time=TIME, job=job, saved_at=TIME
     )
 
 
-def results(*accuracies: float) -> dict[int, EvaluationResult]:
+def results(*accuracies: float) -> dict[int, StoredEvaluation]:
     return {10 * number: result(10 * number, value) for number, value in enumerate(accuracies, 1)}
 
 
@@ -35,7 +35,7 @@ def store(directory: Path, job: str = "uid-1") -> EvaluationStore:
     return EvaluationStore(directory, job, tag="evaluator-0")
 
 
-def always(_: EvaluationResult) -> bool:
+def always(_: StoredEvaluation) -> bool:
     return True
 
 

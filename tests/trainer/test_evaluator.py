@@ -16,9 +16,9 @@ from trainer.numpy_reference import evaluation_set, metrics_by_numpy
 
 from tfdist.contract import Phase, Role
 from tfdist.contract_reports import CheckpointReport, ProgressReport
-from tfdist_trainer.checkpoint import CheckpointWriter, DataCursor, FinalRecord, Record, StoredCheckpoint
+from tfdist_trainer.checkpoint import CheckpointRecord, CheckpointWriter, DataCursor, FinalRecord, StoredCheckpoint
 from tfdist_trainer.errors import ConfigurationError, StorageError
-from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult
+from tfdist_trainer.evaluation_store import BestPolicy, StoredEvaluation
 from tfdist_trainer.fence import Writer
 from tfdist_trainer.reporter import Reporter
 from tfdist_trainer.writer_heartbeat import WriterHeartbeat
@@ -73,13 +73,13 @@ class EvaluatedTraining:
         writer = SimpleNamespace(host="evaluator-0")
         return SimpleNamespace(checkpoint=settings, member=member, writer=writer, reporter=self.reporter)
 
-    def _evaluate(self, path: StoredCheckpoint, record: Record) -> Any:
+    def _evaluate(self, path: StoredCheckpoint, record: CheckpointRecord) -> Any:
         step = record.cursor.step
         self.before(step)
         if not path.exists():
             raise StorageError(f"{path}: cannot be read")
         self.evaluated.append(step)
-        result = EvaluationResult(
+        result = StoredEvaluation(
             step=step,
             checkpoint=str(path),
             metrics={"accuracy": step / 1000},

@@ -20,7 +20,7 @@ def test_calls_of_one_step_share_their_times_now_and_then_and_in_the_same_call()
     workers = [FitTimes(Worker(rank, 2, 1)) for rank in range(2)]
     shared = 0
     for _ in range(CALLS):
-        figures = [times.shared() for times in workers]
+        figures = [times.figures_to_share() for times in workers]
         assert any(figures[0]) == any(figures[1])
         shared += any(figures[0])
         for times in workers:
@@ -33,7 +33,7 @@ def test_all_calls_exchange_equally_many_figures() -> None:
     times = FitTimes(Worker(0, 3, 1))
     lengths = set()
     for _ in range(CALLS):
-        lengths.add(len(times.shared()))
-        times.receive([0.0] * len(times.shared()), SECONDS)
+        lengths.add(len(times.figures_to_share()))
+        times.receive([0.0] * len(times.figures_to_share()), SECONDS)
         times.observe(1, SECONDS, 0.001, 0.002)
     assert lengths == {2 * 3}

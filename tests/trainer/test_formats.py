@@ -17,15 +17,19 @@ from hypothesis import strategies as st
 from support.combinations import half_quick
 
 from tfdist_trainer.data import csvs, idx, npz
-from tfdist_trainer.data.columns import BadRecords, Column
+from tfdist_trainer.data.columns import BadRecords, DataColumn
 from tfdist_trainer.data.files import FileAssignment, Pattern, Shard, assign_files, file_assignment
-from tfdist_trainer.data.formats import format_of
 from tfdist_trainer.data.framing import masked_crc32c
 from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError
+from tfdist_trainer.programs.data_files import format_of
 
 Array = npt.NDArray[Any]
-COLUMNS = (Column("id", "int64"), Column("x", "float32"), Column("kind", "string", choices=("b", "a")))
-IMAGES = (Column("image", "uint8", (2, 2, 1)), Column("label", "int64", below=10))
+COLUMNS = (
+    DataColumn("id", "int64"),
+    DataColumn("x", "float32"),
+    DataColumn("kind", "string", choices=("b", "a")),
+)
+IMAGES = (DataColumn("image", "uint8", (2, 2, 1)), DataColumn("label", "int64", below=10))
 
 
 def write_lines(path: Path, *lines: str) -> str:

@@ -21,7 +21,7 @@ from tfdist_trainer.data.pipeline import ExampleSource
 from tfdist_trainer.input_pipeline import InputPipeline
 from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.metrics.collection import MetricCollection
-from tfdist_trainer.resume import resume_cursor
+from tfdist_trainer.training_input import resume_cursor
 
 if TYPE_CHECKING:
     from trainer.replicas import Launch, Replicas

@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 
 from tfdist_trainer.data import csvs, json_lines
-from tfdist_trainer.data.columns import BadRecords, Column
+from tfdist_trainer.data.columns import BadRecords, DataColumn
 from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError
 
-COLUMNS = (Column("id", "int64"), Column("x", "float32"), Column("kind", "string", choices=("b", "a")))
-VECTOR = (Column("x", "float32", (3,)), Column("label", "int64", below=2))
-IMAGE = (Column("image", "uint8", (2, 2, 1)),)
-TEXT = (Column("text", "string"), Column("label", "int64", below=2))
+COLUMNS = (
+    DataColumn("id", "int64"),
+    DataColumn("x", "float32"),
+    DataColumn("kind", "string", choices=("b", "a")),
+)
+VECTOR = (DataColumn("x", "float32", (3,)), DataColumn("label", "int64", below=2))
+IMAGE = (DataColumn("image", "uint8", (2, 2, 1)),)
+TEXT = (DataColumn("text", "string"), DataColumn("label", "int64", below=2))
 
 
 def written(path: Path, *lines: str | bytes) -> str:
@@ -24,7 +28,7 @@ def written(path: Path, *lines: str | bytes) -> str:
     return str(path)
 
 
-def read(name: str, columns: tuple[Column, ...], *, skip: bool = False) -> dict[str, list[Any]]:
+def read(name: str, columns: tuple[DataColumn, ...], *, skip: bool = False) -> dict[str, list[Any]]:
     found = json_lines.read(name, columns, BadRecords(skip=skip))
     return {key: array.tolist() for key, array in found.items()}
 
@@ -69,7 +73,7 @@ def test_texts_are_kept_as_they_are_and_whole_numbers_are_names_of_categories(tm
     assert read(path, TEXT)["text"] == [" caf\u00e9\n\U0001f600 ", " caf\u00e9\n\U0001f600 ", "", "12"]
 
 
-BAD_LINES: dict[str, tuple[tuple[Column, ...], str | bytes, str]] = {
+BAD_LINES: dict[str, tuple[tuple[DataColumn, ...], str | bytes, str]] = {
     "no JSON": (
         TEXT,
         "{'text': 1}",
@@ -123,7 +127,7 @@ GOOD = '{"id": 1, "text": "a", "label": 1, "kind": "a", "image": [[0, 0], [0, 0]
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz"])
 @pytest.mark.parametrize(("columns", "line", "message"), BAD_LINES.values(), ids=BAD_LINES.keys())
 def test_a_bad_line_is_reported_by_its_number_and_costs_no_other(
-    columns: tuple[Column, ...], line: str | bytes, message: str, name: str, tmp_path: Path
+    columns: tuple[DataColumn, ...], line: str | bytes, message: str, name: str, tmp_path: Path
 ) -> None:
     good = GOOD % ("[1, 2, 3]" if columns is VECTOR else "1")
     path = written(tmp_path / name, good, "", line, *[good] * 100)

@@ -38,8 +38,8 @@ def test_an_error_of_batches_names_one_worker_for_each_number_and_few_of_many(ba
     ],
 )
 def test_the_calls_of_another_worker_are_described_as_its_own(nested: list[str], text: str) -> None:
-    assert calls._decoded(calls._encoded(nested)) == calls._described(nested) == text
+    assert calls._decode(calls._encode(nested)) == calls._describe(nested) == text
 
 
 def test_calls_that_are_nested_without_end_fit_into_a_number() -> None:
-    assert calls._decoded(calls._encoded(["predict"] * 100)).count("predict") == 20
+    assert calls._decode(calls._encode(["predict"] * 100)).count("predict") == 20

@@ -46,7 +46,9 @@ class Rows(keras.utils.PyDataset):  # type: ignore[misc]
 
 def batches(x: Any, **options: Any) -> Any:
     strategy = tf.distribute.get_strategy()
-    return keras_epochs.forwarded(TFEpochIterator, x=x, distribute_strategy=strategy, steps_per_execution=1, **options)
+    return keras_epochs.resumable_iterator(
+        TFEpochIterator, x=x, distribute_strategy=strategy, steps_per_execution=1, **options
+    )
 
 
 def one_epoch(found: Any) -> Iterator[list[int]]:

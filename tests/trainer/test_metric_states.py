@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from tfdist_trainer.keras.assigned_values import added_rows
-from tfdist_trainer.keras.metric_states import change_of, joined
+from tfdist_trainer.keras.metric_states import change_of, join_changes
 
 pytestmark = pytest.mark.trainer
 
@@ -109,5 +109,5 @@ def test_the_states_of_metrics_of_keras_are_sums(name: str, monkeypatch: pytest.
 
 
 def test_a_reset_before_an_update_is_no_change() -> None:
-    assert joined("none", "sum") == joined("sum", "none") == joined("sum", "sum") == "sum"
-    assert joined("sum", "maximum") == "unknown"
+    assert join_changes("none", "sum") == join_changes("sum", "none") == join_changes("sum", "sum") == "sum"
+    assert join_changes("sum", "maximum") == "unknown"

@@ -270,7 +270,7 @@ def test_sums_of_metrics_that_are_kept_are_restored_by_name() -> None:
     before = MetricCollection([WeightedMean("loss", lambda *_: 0), *build.classification(["accuracy", "precision"], 2)])
     after = MetricCollection([WeightedMean("loss", lambda *_: 0), *build.classification(["top_2", "accuracy"], 2)])
     sums = np.arange(1.0, before.size + 1)
-    taken = after.restored(sums.tolist(), before.sizes)
+    taken = after.restore_sums(sums.tolist(), before.sizes)
     assert after.examples(taken) == 1
     assert after.results(taken)["loss"] == before.results(sums)["loss"]
     assert after.results(taken)["accuracy"] == before.results(sums)["accuracy"]

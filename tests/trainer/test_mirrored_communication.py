@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfdist.api.training import RuntimeSpec
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.strategies.build import of_one
+from tfdist_trainer.strategies.build import single_replica_strategy
 
 if TYPE_CHECKING:
     from tfdist_trainer.strategies.replica_group import ReplicaGroup
@@ -35,7 +35,7 @@ def test_mirrored_uses_the_collectives_that_tensorflow_has_by_default(
     if collective == "NCCL":
         monkeypatch.setattr("tensorflow.config.get_visible_devices", lambda _: ["GPU"])
     # when a job makes its strategy
-    strategy = of_one(gang.member, RuntimeSpec(collective=collective))
+    strategy = single_replica_strategy(gang.member, RuntimeSpec(collective=collective))
     # then both replicas take part in one collective, as without a setting
     assert strategy.num_replicas_in_sync == 2
     assert exchanges(strategy) == default == [("CollectiveReduceV2", "ring")] * 2
@@ -43,4 +43,4 @@ def test_mirrored_uses_the_collectives_that_tensorflow_has_by_default(
 
 def test_mirrored_without_a_gpu_rejects_nccl(gang: "ReplicaGroup") -> None:
     with pytest.raises(ConfigurationError, match=r"runtime\.collective: NCCL exchanges between GPUs.* use Auto"):
-        of_one(gang.member, RuntimeSpec(collective="NCCL"))
+        single_replica_strategy(gang.member, RuntimeSpec(collective="NCCL"))

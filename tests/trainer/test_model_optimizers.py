@@ -12,7 +12,7 @@ from trainer.resumed_scripts import PROGRAM, Script
 
 from tfdist.contract import ExitCode
 from tfdist_trainer.keras import model_optimizers, training_state
-from tfdist_trainer.keras.training_state import Snapshot
+from tfdist_trainer.keras.training_state import FitSnapshot
 from tfdist_trainer.stored_checkpoint import stored_checkpoint
 
 pytestmark = pytest.mark.trainer
@@ -83,10 +83,12 @@ def test_places_are_those_of_the_script_near_ones_first() -> None:
     assert next(iter(found)) == "optimizer"
 
 
-def snapshot_of(models: Sequence[Any], folder: Path) -> Snapshot:
+def snapshot_of(models: Sequence[Any], folder: Path) -> FitSnapshot:
     """Return the optimizers as a checkpoint has them."""
     arrays: dict[str, Any] = {}
-    Snapshot(arrays, {"optimizers": model_optimizers.stored(models, arrays)}).write(str(folder / "variables"))
+    FitSnapshot(arrays, {"optimizers": model_optimizers.encode_optimizers(models, arrays)}).write(
+        str(folder / "variables")
+    )
     return training_state.read(stored_checkpoint(folder))
 
 

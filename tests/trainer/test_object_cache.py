@@ -15,7 +15,7 @@ from support.object_download import download_together
 from support.object_servers import ObjectServer
 
 from tfdist.contract import ExitCode
-from tfdist_trainer.data.object_cache import DIRECTORY_ENV, ObjectCache
+from tfdist_trainer.data.object_cache import DIRECTORY_ENV, DownloadCache
 from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError
 from tfdist_trainer.storage.object_store import Bucket
 
@@ -44,10 +44,10 @@ def url(proxy: FaultyServer, object_server: ObjectServer, tmp_path: Path) -> str
 
 
 @pytest.fixture
-def open_cache(tmp_path: Path) -> Callable[..., ObjectCache]:
+def open_cache(tmp_path: Path) -> Callable[..., DownloadCache]:
     """A function that returns the cache of a new process: all of them share one directory."""
     bucket = partial(Bucket, read_timeout=timedelta(seconds=1), retry=RETRY)
-    return lambda **options: ObjectCache(tmp_path / "cache", open_bucket=bucket, **options)
+    return lambda **options: DownloadCache(tmp_path / "cache", open_bucket=bucket, **options)
 
 
 def key_of(url: str) -> str:
@@ -71,7 +71,7 @@ FAULTS = {
 
 @pytest.mark.parametrize(("faults", "requests"), FAULTS.values(), ids=FAULTS.keys())
 def test_an_object_is_downloaded_whole_in_spite_of(
-    faults: list[Fault], requests: int, url: str, proxy: FaultyServer, open_cache: Callable[..., ObjectCache]
+    faults: list[Fault], requests: int, url: str, proxy: FaultyServer, open_cache: Callable[..., DownloadCache]
 ) -> None:
     cache = open_cache()
     assert cache.matches(url) == [url]
@@ -83,7 +83,7 @@ def test_an_object_is_downloaded_whole_in_spite_of(
 
 @pytest.mark.parametrize("fault", [Fault("status", 2, "list-type"), Fault("cut", 2, "list-type", after_bytes=150)])
 def test_a_folder_is_listed_again_after_an_interruption(
-    fault: Fault, url: str, proxy: FaultyServer, open_cache: Callable[..., ObjectCache]
+    fault: Fault, url: str, proxy: FaultyServer, open_cache: Callable[..., DownloadCache]
 ) -> None:
     proxy.faults = [Fault(fault.kind, fault.times, fault.target, fault.status, fault.after_bytes)]
     assert open_cache().matches(url) == [url]
@@ -91,7 +91,7 @@ def test_a_folder_is_listed_again_after_an_interruption(
 
 
 def test_an_error_that_stays_ends_with_the_address_of_the_server_and_leaves_no_copy(
-    url: str, proxy: FaultyServer, open_cache: Callable[..., ObjectCache]
+    url: str, proxy: FaultyServer, open_cache: Callable[..., DownloadCache]
 ) -> None:
     cache = open_cache()
     cache.matches(url)
@@ -109,7 +109,7 @@ def test_an_error_that_stays_ends_with_the_address_of_the_server_and_leaves_no_c
 
 
 def test_a_denied_object_is_not_requested_again(
-    url: str, proxy: FaultyServer, open_cache: Callable[..., ObjectCache]
+    url: str, proxy: FaultyServer, open_cache: Callable[..., DownloadCache]
 ) -> None:
     cache = open_cache()
     cache.matches(url)
@@ -126,7 +126,7 @@ def test_a_server_that_cannot_be_reached_is_named(
     for name, value in object_server.environment(f"http://{host}{path}").items():
         monkeypatch.setenv(name, value)
     once = {"max_retries": 1, "retry_timeout": timedelta(seconds=10)}
-    cache = ObjectCache(tmp_path, open_bucket=partial(Bucket, retry=once))
+    cache = DownloadCache(tmp_path, open_bucket=partial(Bucket, retry=once))
     message = rf"training-data: cannot be read, after 1 retries: no answer; check the server, .*=http://{host}$"
     with pytest.raises(StorageError, match=message) as raised:
         cache.matches(object_server.address("train.csv"))
@@ -134,7 +134,7 @@ def test_a_server_that_cannot_be_reached_is_named(
 
 
 def test_a_copy_is_used_by_the_next_process(
-    url: str, proxy: FaultyServer, open_cache: Callable[..., ObjectCache]
+    url: str, proxy: FaultyServer, open_cache: Callable[..., DownloadCache]
 ) -> None:
     first, second = open_cache(), open_cache()
     assert first.path(url) == second.path(url)
@@ -142,7 +142,7 @@ def test_a_copy_is_used_by_the_next_process(
 
 
 def test_an_object_that_was_replaced_is_another_file(
-    url: str, object_server: ObjectServer, open_cache: Callable[..., ObjectCache]
+    url: str, object_server: ObjectServer, open_cache: Callable[..., DownloadCache]
 ) -> None:
     before = open_cache()
     old = before.path(url)
@@ -154,7 +154,7 @@ def test_an_object_that_was_replaced_is_another_file(
 
 
 def test_an_object_that_is_replaced_between_listing_and_reading_is_an_error(
-    url: str, object_server: ObjectServer, open_cache: Callable[..., ObjectCache], tmp_path: Path
+    url: str, object_server: ObjectServer, open_cache: Callable[..., DownloadCache], tmp_path: Path
 ) -> None:
     cache = open_cache()
     cache.matches(url)
@@ -165,7 +165,7 @@ def test_an_object_that_is_replaced_between_listing_and_reading_is_an_error(
 
 
 def test_an_object_that_is_deleted_after_it_was_listed_is_missing_data(
-    url: str, object_server: ObjectServer, open_cache: Callable[..., ObjectCache]
+    url: str, object_server: ObjectServer, open_cache: Callable[..., DownloadCache]
 ) -> None:
     cache = open_cache()
     cache.matches(url)
@@ -175,7 +175,7 @@ def test_an_object_that_is_deleted_after_it_was_listed_is_missing_data(
 
 
 def test_empty_objects_and_names_of_any_length_have_copies(
-    object_server: ObjectServer, url: str, open_cache: Callable[..., ObjectCache]
+    object_server: ObjectServer, url: str, open_cache: Callable[..., DownloadCache]
 ) -> None:
     folder = key_of(url).rpartition("/")[0]
     for key in (f"{folder}/empty", f"{folder}/{'ü' * 100}"):
@@ -183,14 +183,14 @@ def test_empty_objects_and_names_of_any_length_have_copies(
         assert open_cache().path(wanted).read_bytes() == b""
 
 
-def test_a_broken_copy_is_downloaded_again(url: str, open_cache: Callable[..., ObjectCache]) -> None:
+def test_a_broken_copy_is_downloaded_again(url: str, open_cache: Callable[..., DownloadCache]) -> None:
     path = open_cache().path(url)
     path.write_bytes(CONTENT[:100])
     assert open_cache().path(url).read_bytes() == CONTENT
 
 
 def test_a_link_in_the_directory_is_neither_a_copy_nor_written_through(
-    url: str, open_cache: Callable[..., ObjectCache], tmp_path: Path
+    url: str, open_cache: Callable[..., DownloadCache], tmp_path: Path
 ) -> None:
     """Given links to a file of the same size, under the names of the copy and of its temporary file."""
     path = open_cache().path(url)
@@ -228,7 +228,7 @@ def test_processes_that_start_together_download_each_object_once(
 
 
 def test_the_copy_of_a_process_that_was_killed_is_downloaded_again(
-    url: str, open_cache: Callable[..., ObjectCache]
+    url: str, open_cache: Callable[..., DownloadCache]
 ) -> None:
     path = open_cache().path(url)
     path.rename(path.with_name(f"{path.name}.partial"))
@@ -247,7 +247,7 @@ def test_the_copy_of_a_process_that_was_killed_is_downloaded_again(
 )
 def test_objects_that_do_not_fit_are_an_error_before_the_download(
     total: int, error: type[Exception], numbers: str, url: str, proxy: FaultyServer,
-    open_cache: Callable[..., ObjectCache],
+    open_cache: Callable[..., DownloadCache],
 ) -> None:  # fmt: skip
     cache = open_cache(disk_usage=lambda _: (total, total - 2**20, 2**20))
     message = (
@@ -276,7 +276,7 @@ def test_a_copy_that_cannot_be_written_is_an_error_with_the_remedy(
     remedy: str,
     url: str,
     monkeypatch: pytest.MonkeyPatch,
-    open_cache: Callable[..., ObjectCache],
+    open_cache: Callable[..., DownloadCache],
 ) -> None:
     def fail(_: int) -> None:
         raise OSError(number, os.strerror(number))
@@ -289,4 +289,4 @@ def test_a_copy_that_cannot_be_written_is_an_error_with_the_remedy(
 def test_a_cache_directory_that_cannot_be_created_is_an_error_of_the_configuration(url: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match=rf"^{DIRECTORY_ENV}: cannot create {tmp_path}/file/cache: Not a dir"):
-        ObjectCache(tmp_path / "file" / "cache").path(url)
+        DownloadCache(tmp_path / "file" / "cache").path(url)

@@ -23,7 +23,7 @@ from tfdist.contract import ExitCode
 from tfdist_trainer import errors
 from tfdist_trainer.checkpoint import CheckpointReader, DataCursor, read_record
 from tfdist_trainer.errors import ConfigurationError, StorageError
-from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult, EvaluationStore, early_stop_reason
+from tfdist_trainer.evaluation_store import BestPolicy, EvaluationStore, StoredEvaluation, early_stop_reason
 from tfdist_trainer.storage.locations import open_folder
 from tfdist_trainer.storage.object_folder import ObjectFolder
 from tfdist_trainer.storage.object_store import Bucket
@@ -40,7 +40,7 @@ RETRY = {
 def test_the_newest_is_found_and_older_ones_than_wanted_are_removed_except_for_the_best(url: str) -> None:
     writer = store(url, keep=2)
     write(writer, 9)
-    best = EvaluationResult(step=9, checkpoint=f"{url}/checkpoint-000000009", metrics={"accuracy": 0.9}, examples=1,
+    best = StoredEvaluation(step=9, checkpoint=f"{url}/checkpoint-000000009", metrics={"accuracy": 0.9}, examples=1,
                             time=TIME, job="uid-of-first", saved_at=TIME)  # fmt: skip
     evaluations = EvaluationStore(url, "uid-of-first", tag="evaluator-0")
     evaluations.record(best, {"confusion_matrix": {"matrix": [[1.0]]}})
@@ -156,7 +156,7 @@ def test_a_damaged_checkpoint_is_reported_with_its_url_and_skipped(
 def test_a_folder_is_replaced_with_all_that_is_below_it(url: str) -> None:
     folder = open_folder(url, field="training.export.directory")
     for names in (["model.keras", "saved_model/saved_model.pb", "saved_model/variables/1"], ["model.keras"]):
-        with folder.replaced("final", "saved_model/saved_model.pb", lambda: None) as path:
+        with folder.replace_folder("final", "saved_model/saved_model.pb", lambda: None) as path:
             for name in names:
                 (path / name).parent.mkdir(parents=True, exist_ok=True)
                 (path / name).write_text("x")

@@ -15,13 +15,13 @@ from support.object_servers import BUCKET, ObjectServer
 from tfdist.contract import ExitCode
 from tfdist.programs.data import DataConfig
 from tfdist_trainer.data import object_cache
-from tfdist_trainer.data.columns import Column
+from tfdist_trainer.data.columns import DataColumn
 from tfdist_trainer.data.files import FileAssignment, Shard, Split
 from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError, TrainerError
 from tfdist_trainer.programs.data_files import assignment, kind
 
 CSV = b"x,label\n" + b"".join(b"%d,%d\n" % (row, row % 3) for row in range(500))
-COLUMNS = (Column("x", "float32"), Column("label", "int64", below=3))
+COLUMNS = (DataColumn("x", "float32"), DataColumn("label", "int64", below=3))
 FIELD = "training.config.data.train"
 
 
@@ -103,7 +103,7 @@ def test_objects_give_the_examples_of_the_same_files_on_a_disk(put: Callable[...
 
 def test_uncompressed_tfrecord_objects_are_read_by_index(put: Callable[..., str], tmp_path: Path) -> None:
     from tfdist_trainer.data.batches import BatchOrder
-    from tfdist_trainer.data.indexed_source import IndexedSource
+    from tfdist_trainer.data.source import IndexedSource
 
     urls, paths = [], []
     for part in range(3):
@@ -111,7 +111,10 @@ def test_uncompressed_tfrecord_objects_are_read_by_index(put: Callable[..., str]
         urls.append(put(path.name, tfrecord_of(range(part * 50, part * 50 + 40 + part), path)))
         paths.append(str(path))
     ordered = [
-        [batch.numpy().tolist() for batch, _ in IndexedSource(names, COLUMNS).ordered(BatchOrder(16, seed=7), 100)]
+        [
+            batch.numpy().tolist()
+            for batch, _ in IndexedSource(names, COLUMNS).ordered_batches(BatchOrder(16, seed=7), 100)
+        ]
         for names in (files(f"{urls[0][:-1]}*"), paths)
     ]
     assert ordered[0] == ordered[1]

@@ -9,7 +9,7 @@ import pytest
 from tfdist.programs.data import url_problem
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.programs import choose
-from tfdist_trainer.storage.object_urls import joined, matches
+from tfdist_trainer.storage.object_urls import join_url, matches
 
 NAMES = ["a.csv", "b.csv", ".hidden.csv", "x/a.csv", "x/y/a.csv", "x/.h/a.csv", "x/[1].csv", "a.txt", "ab/c.csv"]
 
@@ -41,7 +41,7 @@ def _globbed(folder: Path, pattern: str) -> set[str]:
     ],
 )
 def test_a_line_of_a_list_in_a_bucket_is_relative_to_the_folder_of_the_list(name: str, expected: str) -> None:
-    assert joined("s3://bucket/lists", name) == expected
+    assert join_url("s3://bucket/lists", name) == expected
 
 
 @pytest.mark.parametrize(

@@ -161,14 +161,14 @@ def test_batches_are_full_over_the_end_of_a_pass_and_have_every_example(data: Pa
 
 def test_the_examples_of_all_workers_are_counted_without_being_read_again(data: Path) -> None:  # noqa: ARG001
     from tfdist_trainer.data.pipeline import ExampleSource  # noqa: PLC0415
-    from tfdist_trainer.worker_input import of_all_workers  # noqa: PLC0415
+    from tfdist_trainer.worker_input import all_workers_source  # noqa: PLC0415
 
     def unread(*_: Any) -> Any:
         raise AssertionError("it is read")
 
     skipped = (None, "a.csv: line 4", "b.csv: line 1")
     parts = [ExampleSource(n, unread, unread, skipped=n, first_skipped=skipped[n]) for n in range(3)]
-    every = of_all_workers(parts)
+    every = all_workers_source(parts)
     assert (every.count, every.skipped, every.first_skipped) == (3, 3, "a.csv: line 4")
 
 

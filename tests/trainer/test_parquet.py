@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 
 from tfdist_trainer.data import parquet
-from tfdist_trainer.data.columns import BadRecords, Column
+from tfdist_trainer.data.columns import BadRecords, DataColumn
 from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError
 
-COLUMNS = (Column("id", "int64"), Column("x", "float32"), Column("kind", "string", choices=("b", "a")))
-VECTOR = (Column("x", "float32", (3,)),)
-IMAGE = (Column("image", "uint8", (2, 2, 1)),)
+COLUMNS = (
+    DataColumn("id", "int64"),
+    DataColumn("x", "float32"),
+    DataColumn("kind", "string", choices=("b", "a")),
+)
+VECTOR = (DataColumn("x", "float32", (3,)),)
+IMAGE = (DataColumn("image", "uint8", (2, 2, 1)),)
 
 
 def test_without_pyarrow_the_message_has_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +40,7 @@ def written(path: Path, arrays: dict[str, Any], arrow: Any, row_group_size: int 
     return str(path)
 
 
-def read(name: str, columns: tuple[Column, ...], *, skip: bool = False) -> dict[str, list[Any]]:
+def read(name: str, columns: tuple[DataColumn, ...], *, skip: bool = False) -> dict[str, list[Any]]:
     found = parquet.read(name, columns, BadRecords(skip=skip))
     return {key: array.tolist() for key, array in found.items()}
 
@@ -50,7 +54,7 @@ def test_columns_have_their_types_over_all_row_groups(arrow: Any, tmp_path: Path
 
 
 def test_strings_may_be_dictionaries_or_bytes_and_whole_numbers_names(arrow: Any, tmp_path: Path) -> None:
-    column = (Column("text", "string"),)
+    column = (DataColumn("text", "string"),)
     for values in (arrow.array(["a", "é"]).dictionary_encode(), arrow.array([b"a", "é".encode()])):
         assert read(written(tmp_path / "x.parquet", {"text": values}, arrow), column) == {"text": ["a", "é"]}
     assert read(written(tmp_path / "x.parquet", {"text": [3, 4]}, arrow), column) == {"text": ["3", "4"]}
@@ -65,7 +69,7 @@ def test_lists_of_fixed_and_of_equal_length_are_arrays(arrow: Any, tmp_path: Pat
     assert read(written(tmp_path / "x.parquet", pixels, arrow), IMAGE)["image"] == [[[[0], [1]], [[2], [255]]]]
 
 
-BAD_VALUES: dict[str, tuple[tuple[Column, ...], str, list[Any], str]] = {
+BAD_VALUES: dict[str, tuple[tuple[DataColumn, ...], str, list[Any], str]] = {
     "null": (COLUMNS, "x", [1, 2, 3, None, 5], "row group 1, row 1: 'x' is missing; it is null"),
     "not a number": (COLUMNS, "x", [1, 2, 3, 4, float("nan")], "row group 2, row 0: 'x' is nan, expected a finite num"),
     "another category": (COLUMNS, "kind", list("abcab"), "row group 1, row 0: 'kind' is 'c', expected one of b, a"),
@@ -93,7 +97,7 @@ BAD_VALUES: dict[str, tuple[tuple[Column, ...], str, list[Any], str]] = {
 
 @pytest.mark.parametrize(("columns", "column", "values", "message"), BAD_VALUES.values(), ids=BAD_VALUES.keys())
 def test_a_bad_value_is_reported_by_its_place_and_costs_no_other_row(
-    columns: tuple[Column, ...], column: str, values: list[Any], message: str, arrow: Any, tmp_path: Path
+    columns: tuple[DataColumn, ...], column: str, values: list[Any], message: str, arrow: Any, tmp_path: Path
 ) -> None:
     arrays: dict[str, Any] = {"id": range(5), "x": range(5), "kind": ["a"] * 5} | {column: values}
     path = written(tmp_path / "x.parquet", {key: arrow.array(list(value)) for key, value in arrays.items()}, arrow)
@@ -116,7 +120,7 @@ def test_a_damaged_row_group_costs_its_rows_only(arrow: Any, tmp_path: Path) -> 
     place = chunk.data_page_offset + chunk.total_compressed_size // 2
     content[place : place + 8] = bytes(255 - byte for byte in content[place : place + 8])
     Path(path).write_bytes(content)
-    column, bad = (Column("x", "float32"),), BadRecords(skip=True)
+    column, bad = (DataColumn("x", "float32"),), BadRecords(skip=True)
     with pytest.raises(DataMalformedError, match=r"x.parquet: row group 1: its 1000 rows are not readable: "):
         parquet.read(path, column, BadRecords(skip=False))
     assert parquet.read(path, column, bad)["x"].tolist() == [*range(1000), *range(2000, 3000)]
@@ -131,7 +135,7 @@ def test_what_is_wrong_in_the_file_as_a_whole_is_named(arrow: Any, tmp_path: Pat
         with pytest.raises(DataMalformedError, match=f"x.parquet: column '{column.name}' is {found}"):
             read(path, (column,))
     with pytest.raises(ColumnAbsentError, match=r"x.parquet: has no column 'label'; it has \['id', 'x', 'kind'\]"):
-        read(path, (Column("label", "int64"),), skip=True)
+        read(path, (DataColumn("label", "int64"),), skip=True)
     Path(path).write_bytes(b"PAR1")
     with pytest.raises(DataMalformedError, match=r"x.parquet: not a readable Parquet file: "):
         read(path, COLUMNS)

@@ -12,7 +12,7 @@ from trainer.numpy_reference import evaluation_set, metrics_by_numpy, model_vari
 
 from tfdist.contract import ExitCode, Phase
 from tfdist.contract_reports import EvaluationReport
-from tfdist_trainer.checkpoint import CheckpointReader, FinalRecord, Record, read_record
+from tfdist_trainer.checkpoint import CheckpointReader, CheckpointRecord, FinalRecord, read_record
 
 if TYPE_CHECKING:
     from trainer.replicas import Launch
@@ -35,7 +35,7 @@ def job(directory: Path, **fields: Any) -> dict[str, Any]:
     return {"checkpoint": checkpoint} | fields
 
 
-def final_record(directory: Path) -> Record:
+def final_record(directory: Path) -> CheckpointRecord:
     final = FinalRecord.model_validate_json((directory / "final.json").read_bytes())
     return read_record(Path(final.path))
 

@@ -15,7 +15,7 @@ from support.polling import WAIT_SECONDS
 from support.ports import free_ports
 
 from tfdist.contract import LaunchSettings, Phase, ReplicaJob, Role
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.errors import PeerLostError
 from tfdist_trainer.strategies.rendezvous import wait_for_members
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from trainer.replicas import Launch
 
 
-Join = Callable[[Member], Future[list[list[str]]]]
+Join = Callable[[GangMember], Future[list[list[str]]]]
 
 
-def member(rank: int, addresses: tuple[str, ...], attempt: int = 0) -> Member:
+def member(rank: int, addresses: tuple[str, ...], attempt: int = 0) -> GangMember:
     job = ReplicaJob(
         name="t",
         namespace="d",
@@ -37,7 +37,7 @@ def member(rank: int, addresses: tuple[str, ...], attempt: int = 0) -> Member:
         replicas={"worker": len(addresses)},
         attempt=attempt,
     )
-    return Member(job=job, rank=rank, size=len(addresses), addresses=addresses)
+    return GangMember(job=job, rank=rank, size=len(addresses), addresses=addresses)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def join() -> Any:
     """A function that starts the rendezvous of a member; its result is the reports of missing members."""
     pool = ThreadPoolExecutor(8)
 
-    def start(one: Member) -> Future[list[list[str]]]:
+    def start(one: GangMember) -> Future[list[list[str]]]:
         reports: list[list[str]] = []
 
         def run() -> list[list[str]]:

@@ -166,14 +166,14 @@ def test_checkpoints_are_due_by_steps_by_time_or_at_the_end_of_epochs() -> None:
     assert (steps.steps_left(0), steps.steps_left(130), steps.steps_left(200)) == (100, 70, 100)
     assert steps.is_due(200, epoch_ended=False)
     assert steps.is_due(230, epoch_ended=False), "a call of several steps has passed 200"
-    steps.saved(230)
+    steps.record_save(230)
     assert not steps.is_due(299, epoch_ended=True)
     seconds = schedule(every_seconds=60)
     now[0] = 59.0
     assert not seconds.is_due(5, epoch_ended=True)
     now[0] = 60.0
     assert seconds.is_due(5, epoch_ended=False)
-    seconds.saved(1)
+    seconds.record_save(1)
     assert not seconds.is_due(5, epoch_ended=False)
     neither = schedule()
     assert neither.steps_left(7) == MAX_STEPS_PER_EXECUTION

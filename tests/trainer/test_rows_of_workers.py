@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tfdist_trainer.keras import rows_check
-from tfdist_trainer.keras.local_data import LocalRows, predicts_counted_rows, rows_of_worker
+from tfdist_trainer.keras.local_data import LocalRows, drop_uncounted_predictions, worker_rows
 from tfdist_trainer.keras.same_data import FirstBatch
 from tfdist_trainer.upstream.strategy_worker import Worker
 
@@ -22,9 +22,7 @@ def numbers(rows: int, batch: int) -> Any:
 
 
 def of_each_worker(dataset: Any, workers: int) -> list[list[LocalRows]]:
-    return [
-        [*rows_of_worker(dataset, Worker(index, workers, 1), FirstBatch(of_arrays=False))] for index in range(workers)
-    ]
+    return [[*worker_rows(dataset, Worker(index, workers, 1), FirstBatch(of_arrays=False))] for index in range(workers)]
 
 
 def joined(batches: list[LocalRows], part: int) -> list[float]:
@@ -41,7 +39,9 @@ def test_each_row_counts_once_and_no_worker_is_without_a_row(rows: int, workers:
     counted = [float(value) for each in batches for value in each.rows[: int(each.examples)]]
     assert counted == [*range(rows)]
     # when all workers predict
-    predict = predicts_counted_rows(lambda _: tf.concat([each.rows for each in batches], axis=0), Worker(0, workers, 1))
+    predict = drop_uncounted_predictions(
+        lambda _: tf.concat([each.rows for each in batches], axis=0), Worker(0, workers, 1)
+    )
     assert predict([batches[0]]).numpy().tolist() == [*range(rows)]
 
 
@@ -111,7 +111,7 @@ def test_parts_that_cannot_be_cut_are_an_error_with_their_names_and_rows(way: st
     dataset, expected = WRONG[way]
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:
         of_each_worker(dataset(), 2)
-    message = rows_check.described(raised.value)
+    message = rows_check.batch_message(raised.value)
     assert message is not None
     assert f"different numbers of rows, of which each worker takes its own: {expected} " in message
     assert "strategy.distribute_datasets_from_function" in message
@@ -129,4 +129,4 @@ def test_different_sizes_are_in_the_log_once(capsys: pytest.CaptureFixture[str])
 
 
 def test_another_error_has_another_reason() -> None:
-    assert rows_check.described(tf.errors.InvalidArgumentError(None, None, "assertion failed: [x] [4]")) is None
+    assert rows_check.batch_message(tf.errors.InvalidArgumentError(None, None, "assertion failed: [x] [4]")) is None

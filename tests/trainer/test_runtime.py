@@ -293,6 +293,6 @@ def test_xla_is_chosen_by_measuring(
 
 def test_a_model_that_xla_cannot_compile_runs_without_it(capsys: pytest.CaptureFixture[str]) -> None:
     tuner = XlaAutotuner("Auto")
-    tuner.failed("no such kernel")
+    tuner.record_failure("no such kernel")
     assert trial(tuner, 1.0, 0.1, 10_000) == [False] * EXECUTIONS
     assert 'reason="no such kernel"' in capsys.readouterr().out

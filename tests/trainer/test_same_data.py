@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 
 from tfdist_trainer.keras import seeds
-from tfdist_trainer.keras.local_data import rows_of_worker
-from tfdist_trainer.keras.same_data import UNKNOWN, Fingerprint, FirstBatch, differing, fingerprint
+from tfdist_trainer.keras.local_data import worker_rows
+from tfdist_trainer.keras.same_data import UNKNOWN, Fingerprint, FirstBatch, fingerprint, first_difference
 from tfdist_trainer.upstream.strategy_worker import Worker
 
 pytestmark = pytest.mark.trainer
@@ -24,7 +24,7 @@ TEXTS = np.array([f"text {number}".encode() for number in range(64)], object)
 
 
 def worker_with_other_data(*fingerprints: Fingerprint) -> int | None:
-    return differing(np.array(fingerprints))
+    return first_difference(np.array(fingerprints))
 
 
 @pytest.mark.parametrize("part", [NUMBERS, NUMBERS.astype("float16"), np.abs(NUMBERS), CLASSES, TEXTS, CLASSES > 3])
@@ -55,7 +55,7 @@ def test_data_that_one_worker_has_not_seen_is_not_compared() -> None:
 
 def first_of(dataset: Any, *, of_arrays: bool = False) -> Fingerprint:
     first = FirstBatch(of_arrays=of_arrays)
-    for _ in rows_of_worker(dataset, Worker(1, 2, 1), first):
+    for _ in worker_rows(dataset, Worker(1, 2, 1), first):
         pass
     return first.fingerprint
 

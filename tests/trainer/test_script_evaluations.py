@@ -21,7 +21,7 @@ from tfdist_trainer.fence import Writer
 from tfdist_trainer.keras.progress import Progress
 from tfdist_trainer.keras.reporting import validation_examples
 from tfdist_trainer.keras.script_checkpoints import ScriptCheckpoints, WriteObserver
-from tfdist_trainer.keras.training_state import Snapshot
+from tfdist_trainer.keras.training_state import FitSnapshot
 from tfdist_trainer.script import current_report
 from tfdist_trainer.script_evaluations import LOWEST_LOSS, ScriptEvaluations, best_policy
 
@@ -162,7 +162,7 @@ def test_a_result_is_stored_before_a_process_can_resume_from_its_checkpoint(tmp_
 
     observer = WriteObserver(functools.partial(note, "before"), functools.partial(note, "after"))
     # when
-    checkpoints.save(DataCursor(step=7), Snapshot({}, {}), 0.0, observer)
+    checkpoints.save(DataCursor(step=7), FitSnapshot({}, {}), 0.0, observer)
     checkpoints.wait()
     # then
     assert calls == [("before", False), ("after", True)]

@@ -11,7 +11,7 @@ import tensorflow as tf
 from support.combinations import half_quick
 from trainer.two_replicas import distributed, on_replicas
 
-from tfdist_trainer import optimizer_update
+from tfdist_trainer import step_variables
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.step import EvaluateStep, StepOptions, TrainStep, metric_sums
@@ -134,9 +134,9 @@ def test_an_optimizer_that_updates_in_some_steps_is_rejected_where_no_branch_can
 ) -> None:
     for unsupported in (SERVERS, gang):
         with pytest.raises(ConfigurationError, match="gradient_accumulation_steps or ema_overwrite_frequency"):
-            optimizer_update.check(unsupported, keras.optimizers.SGD(**options))
-        optimizer_update.check(unsupported, keras.optimizers.SGD(use_ema=True))
-    optimizer_update.check(one, keras.optimizers.SGD(**options))
+            step_variables.check_optimizer(unsupported, keras.optimizers.SGD(**options))
+        step_variables.check_optimizer(unsupported, keras.optimizers.SGD(use_ema=True))
+    step_variables.check_optimizer(one, keras.optimizers.SGD(**options))
 
 
 def test_additional_losses_are_means_over_examples_whatever_these_weigh(gang: ReplicaGroup) -> None:

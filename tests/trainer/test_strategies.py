@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tfdist.contract import ExitCode, Role
-from tfdist_trainer.checkpoint import FinalRecord, Record, read_record
+from tfdist_trainer.checkpoint import CheckpointRecord, FinalRecord, read_record
 
 if TYPE_CHECKING:
     from trainer.replicas import Launch
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.trainer
 
 
-def final_record(directory: Path) -> Record:
+def final_record(directory: Path) -> CheckpointRecord:
     final = FinalRecord.model_validate_json((directory / "final.json").read_bytes())
     return read_record(Path(final.path))
 

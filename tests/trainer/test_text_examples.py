@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tfdist_trainer.data import text_examples
-from tfdist_trainer.data.columns import BadRecords, Column
+from tfdist_trainer.data.columns import BadRecords, DataColumn
 from tfdist_trainer.data.files import Pattern, Shard, file_assignment
 from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError
 
-TEXT = Column("text", "string")
-NAMED = (TEXT, Column("label", "string", choices=("neg", "pos")))
-NUMBERED = (TEXT, Column("label", "int64", below=2))
+TEXT = DataColumn("text", "string")
+NAMED = (TEXT, DataColumn("label", "string", choices=("neg", "pos")))
+NUMBERED = (TEXT, DataColumn("label", "int64", below=2))
 
 
 def written(path: Path, content: bytes | str) -> str:
@@ -47,7 +47,7 @@ def test_files_are_decompressed_by_their_content(tmp_path: Path) -> None:
     assert text_examples.read(f"{path}.gz", NAMED, BadRecords(skip=False))["text"].tolist() == ["bad"]
 
 
-BAD_FILES: dict[str, tuple[str, tuple[Column, ...], bytes, str]] = {
+BAD_FILES: dict[str, tuple[str, tuple[DataColumn, ...], bytes, str]] = {
     "nothing": ("pos", NAMED, b"", ": line 1: the file has no text"),
     "white space": ("pos", NAMED, b" \n\n", ": line 1: the file has no text"),
     "a byte that is not UTF-8": (
@@ -71,7 +71,7 @@ BAD_FILES: dict[str, tuple[str, tuple[Column, ...], bytes, str]] = {
 
 @pytest.mark.parametrize(("folder", "columns", "content", "message"), BAD_FILES.values(), ids=BAD_FILES.keys())
 def test_a_bad_file_is_named_and_skipped_alone(
-    folder: str, columns: tuple[Column, ...], content: bytes, message: str, tmp_path: Path
+    folder: str, columns: tuple[DataColumn, ...], content: bytes, message: str, tmp_path: Path
 ) -> None:
     path = written(tmp_path / folder / "1.txt", content)
     with pytest.raises(DataMalformedError) as caught:
@@ -99,9 +99,9 @@ def test_a_column_that_text_files_do_not_have_is_not_skipped(tmp_path: Path) -> 
     path = written(tmp_path / "pos" / "1.txt", "good")
     message = r"1.txt: has no column '{}'; a text file has 'text', its content, and 'label', the name of its folder"
     with pytest.raises(ColumnAbsentError, match=message.format("weight")):
-        text_examples.read(path, (*NAMED, Column("weight", "float32")), BadRecords(skip=True))
+        text_examples.read(path, (*NAMED, DataColumn("weight", "float32")), BadRecords(skip=True))
     with pytest.raises(ColumnAbsentError, match=r"has no column 'text' of the shape \[3\]"):
-        text_examples.read(path, (Column("text", "float32", (3,)),), BadRecords(skip=True))
+        text_examples.read(path, (DataColumn("text", "float32", (3,)),), BadRecords(skip=True))
 
 
 def test_another_format_is_named(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfdist.contract import ExitCode, ReplicaJob
 from tfdist_trainer.data.files import Shard, Split
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.errors import ConfigurationError, classify
 from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.metrics.additive import WeightedMean
@@ -114,7 +114,7 @@ def gang() -> ReplicaGroup:
     job = ReplicaJob(
         name="t", namespace="d", uid="u", strategy="OneDevice", role="worker", index=0, replicas={"worker": 1}
     )
-    return ReplicaGroup(Member(job=job, rank=0, size=1, addresses=()), tf.distribute.get_strategy())
+    return ReplicaGroup(GangMember(job=job, rank=0, size=1, addresses=()), tf.distribute.get_strategy())
 
 
 def batches() -> Any:

@@ -114,7 +114,7 @@ def test_a_script_with_parameter_servers_reports(
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "ps", "index": 0}}))
     monkeypatch.setenv("TFDIST_REPORT_PORT", "0")
     # when
-    reported = script.Script()
+    reported = script.ScriptReports()
     reported.report(step=7)
     # then
     current = reported.reporter.current

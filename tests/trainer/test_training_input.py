@@ -17,7 +17,7 @@ from tfdist_trainer.data.files import Shard
 from tfdist_trainer.input_pipeline import InputPipeline
 from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.programs import choose
-from tfdist_trainer.resume import resume_cursor
+from tfdist_trainer.training_input import resume_cursor
 
 pytestmark = pytest.mark.trainer
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfdist_trainer.errors import StorageError
 from tfdist_trainer.keras import training_state
-from tfdist_trainer.keras.training_state import Snapshot
+from tfdist_trainer.keras.training_state import FitSnapshot
 from tfdist_trainer.stored_checkpoint import stored_checkpoint
 
 pytestmark = pytest.mark.trainer
@@ -26,7 +26,9 @@ def dense(units: int, dtype: str = "float32") -> Any:
 def test_variables_of_each_type_are_restored(dtype: str, tmp_path: Path) -> None:
     # given
     before, after = dense(3, dtype), dense(3, dtype)
-    Snapshot(dict(training_state.variables("model/0", before, before.variables)), {}).write(str(tmp_path / "variables"))
+    FitSnapshot(dict(training_state.variables("model/0", before, before.variables)), {}).write(
+        str(tmp_path / "variables")
+    )
     # when
     training_state.assign("model/0", after, after.variables, training_state.read(stored_checkpoint(tmp_path)), "here")
     # then
@@ -50,7 +52,7 @@ def test_a_snapshot_does_not_change_when_training_goes_on() -> None:
 
 def test_a_checkpoint_of_another_model_is_an_error_with_the_remedy(tmp_path: Path) -> None:
     model, other = dense(3), dense(4)
-    snapshot = Snapshot(dict(training_state.variables("model/0", model, model.variables)), {})
+    snapshot = FitSnapshot(dict(training_state.variables("model/0", model, model.variables)), {})
     with pytest.raises(StorageError, match=r"is a checkpoint of another model, .* use another checkpoint\.directory"):
         training_state.assign("model/0", other, other.variables, snapshot, str(tmp_path))
 

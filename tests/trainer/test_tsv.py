@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tfdist_trainer.data import csvs
-from tfdist_trainer.data.columns import BadRecords, Column
+from tfdist_trainer.data.columns import BadRecords, DataColumn
 from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError
 
-COLUMNS = (Column("text", "string"), Column("label", "int64", below=2))
+COLUMNS = (DataColumn("text", "string"), DataColumn("label", "int64", below=2))
 HEADER = b"id\ttext\tlabel\n"
 
 
@@ -29,7 +29,11 @@ def test_a_line_is_a_record_whatever_quotes_and_commas_it_has(name: str, tmp_pat
 
 
 def test_a_file_gives_the_same_columns_as_the_csv_file_with_the_same_records(tmp_path: Path) -> None:
-    columns = (Column("id", "int64"), Column("x", "float32"), Column("kind", "string", choices=("b", "a")))
+    columns = (
+        DataColumn("id", "int64"),
+        DataColumn("x", "float32"),
+        DataColumn("kind", "string", choices=("b", "a")),
+    )
     rows = [b"id,x,kind", *(b"%d,%r,%c" % (number, number / 3, b"ab"[number % 2]) for number in range(500))]
     table = written(tmp_path / "x.csv", b"\n".join(rows))
     tabs = written(tmp_path / "x.tsv", b"\n".join(rows).replace(b",", b"\t"))
@@ -91,4 +95,6 @@ def test_another_format_is_named_and_a_field_is_no_list(tmp_path: Path) -> None:
     with pytest.raises(DataMalformedError, match=r"x.tsv: not readable as TSV: it begins like a ZIP or .npz file"):
         csvs.read_tsv(path, COLUMNS, BadRecords(skip=False))
     with pytest.raises(ConfigurationError, match=r"'text' is an array of \[3\], and a field of TSV is one value"):
-        csvs.read_tsv(written(tmp_path / "y.tsv", HEADER), (Column("text", "float32", (3,)),), BadRecords(skip=False))
+        csvs.read_tsv(
+            written(tmp_path / "y.tsv", HEADER), (DataColumn("text", "float32", (3,)),), BadRecords(skip=False)
+        )

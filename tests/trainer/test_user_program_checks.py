@@ -17,7 +17,7 @@ from tfdist_trainer.data.tfrecord import example
 from tfdist_trainer.errors import ConfigurationError, classify
 from tfdist_trainer.programs import choose
 from tfdist_trainer.programs.base import Program
-from tfdist_trainer.programs.from_files import explained
+from tfdist_trainer.programs.from_files import explain_data_errors
 
 pytestmark = pytest.mark.trainer
 
@@ -71,7 +71,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Program]:
 
 def use(program: Program) -> None:
     """Call the methods in the trainer's order, and read all examples as a step does."""
-    with explained(program):
+    with explain_data_errors(program):
         examples = program.examples(Split.TRAIN, ALL)
         program.metrics()
         program.model()

@@ -19,7 +19,7 @@ from tfdist_launch.leader import Leader
 from tfdist_launch.messages import Heartbeat
 from tfdist_launch.report import gang_report, replica_report
 from tfdist_launch.restart_policy import RestartPolicy
-from tfdist_launch.slots import GangState, ProcessState
+from tfdist_launch.slots import GangPhase, ProcessState
 from tfdist_trainer.report_server import progress_text
 
 
@@ -35,7 +35,7 @@ def leader_of(number: int) -> Leader:
         standby=False,
         saving_seconds=25.0,
     )
-    leader.state = GangState.RUNNING
+    leader.state = GangPhase.RUNNING
     for slot in leader.slots:
         slot.link, slot.process = slot.member.index, ProcessState.RUNNING
         slot.heartbeat = Heartbeat(alive=True, report=training(slot.member.index, step=1000))
@@ -99,7 +99,7 @@ def test_the_report_of_a_large_gang_describes_the_replicas_that_are_not_alive_an
 
 def test_the_replicas_that_a_large_gang_waits_for_are_counted() -> None:
     leader = leader_of(10_000)
-    leader.state = GangState.WAITING
+    leader.state = GangPhase.WAITING
     gang = sent(leader)[1].gang
     assert gang is not None
     assert len(gang.waiting_for) == MAX_WAITING_FOR

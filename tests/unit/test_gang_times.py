@@ -5,7 +5,7 @@ import pytest
 
 from tfdist.contract import ReplicaJob, Role
 from tfdist.contract_reports import SlowReplica
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.gang_times import GangTimes
 
 
@@ -26,7 +26,7 @@ class Gang:
 
     def exchange(self) -> int:
         self.now += 1.0
-        shared = [times.shared() for times in self.members]
+        shared = [times.figures_to_share() for times in self.members]
         for times in self.members:
             times.receive(np.sum(shared, axis=0))
         return len(shared[0])
@@ -37,7 +37,7 @@ class Gang:
         job = ReplicaJob(
             name="t", namespace="d", uid="u", strategy="MultiWorkerMirrored", role="worker", index=0, replicas=replicas
         )
-        return self.members[rank].slow_replica(Member(job=job, rank=rank, size=size, addresses=()))
+        return self.members[rank].slow_replica(GangMember(job=job, rank=rank, size=size, addresses=()))
 
 
 def test_the_chief_names_the_slow_member_and_its_times() -> None:

@@ -70,8 +70,8 @@ class Launchers:
         """End the training process of a rank, which stops that of the other."""
         number = self.leader.round
         outcome = ExitResult(exit_code=code, termination="out of luck")
-        self.leader.received(rank, ProcessExited(round=number, outcome=outcome), 1.0)
-        self.leader.received(1 - rank, ProcessStopped(round=number), 1.0)
+        self.leader.handle_message(rank, ProcessExited(round=number, outcome=outcome), 1.0)
+        self.leader.handle_message(1 - rank, ProcessStopped(round=number), 1.0)
 
     def report(self) -> TimestampedReport:
         """Return the leader's report as the controller reads it."""

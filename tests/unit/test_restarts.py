@@ -253,7 +253,7 @@ def test_a_leader_counts_the_time_of_an_attempt_from_the_start_of_its_round(
     lead = Leader(settings, policy, history, independent=independent, standby=False, saving_seconds=1.0)
     lead.member_connected(1, Hello(job="uid-1", rank=0, attempt=0, started_at=1, highest_round=-1), 5000.0)
     end = 5000.0 + ran
-    lead.received(1, ProcessExited(round=0, outcome=ExitResult(exit_code=137)), end)
+    lead.handle_message(1, ProcessExited(round=0, outcome=ExitResult(exit_code=137)), end)
     assert (max(lead.not_before, lead.slots[0].not_before) > end + 200) is waits
 
 

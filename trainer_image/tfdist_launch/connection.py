@@ -20,9 +20,8 @@ from tfdist_launch.handshake import (
     authenticate_member,
     authenticate_to_leader,
 )
-from tfdist_launch.line_reader import LineReader
 from tfdist_launch.member import LEASE_SECONDS
-from tfdist_launch.messages import MAX_MESSAGE_BYTES, Hello, Message, Ping, Rejected, decode, encode
+from tfdist_launch.messages import MAX_MESSAGE_BYTES, Hello, LauncherRejected, LineReader, Message, Ping, decode, encode
 from tfdist_trainer import log
 
 PING_INTERVAL_SECONDS: Final = 1.0
@@ -90,8 +89,8 @@ class LeaderServer:
         Raises:
             OSError: the port is not available.
         """
-        server = await asyncio.start_server(self._connected, port=port, limit=MAX_HANDSHAKE_BYTES)
-        self._pinging = asyncio.create_task(self._ping())
+        server = await asyncio.start_server(self._serve_member, port=port, limit=MAX_HANDSHAKE_BYTES)
+        self._pinging = asyncio.create_task(self._send_pings())
         return server
 
     def send(self, link: int, message: Message) -> None:
@@ -114,7 +113,7 @@ class LeaderServer:
             async with asyncio.timeout(timeout_seconds):
                 await self._empty.wait()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_member(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link, lines = next(self._numbers), LineReader(reader)
         hello = await self._authenticate(link, lines, writer)
         if hello is None:
@@ -138,7 +137,7 @@ class LeaderServer:
         try:
             return await authenticate_member(lines, writer, self._token)
         except ProtocolMismatchError as error:
-            writer.write(encode(Rejected(reason=str(error))))
+            writer.write(encode(LauncherRejected(reason=str(error))))
             writer.close()
             self._log_rejected(writer, error)
         except HandshakeError as error:
@@ -157,7 +156,7 @@ class LeaderServer:
             log.event("connection-rejected", address=address[0], reason=str(error), connections=self._rejected)
             self._rejected, self._logged_at = 0, now
 
-    async def _ping(self) -> None:
+    async def _send_pings(self) -> None:
         while True:
             for link in list(self._writers):
                 self.send(link, Ping())

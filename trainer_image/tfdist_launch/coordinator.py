@@ -12,10 +12,10 @@ from tfdist_launch.connection import LeaderServer
 from tfdist_launch.failure_history import FailureHistory
 from tfdist_launch.leader import Leader
 from tfdist_launch.messages import Hello, Message, Stacks, StacksRequest
-from tfdist_launch.report import gang_report, shortened, waiting_for
+from tfdist_launch.report import gang_report, shorten, waiting_for
 from tfdist_launch.restart_policy import RestartPolicy
 from tfdist_launch.settings import LauncherSettings
-from tfdist_launch.slots import UNREACHABLE_SECONDS, Close, Effect, GangState, Send, Slot
+from tfdist_launch.slots import UNREACHABLE_SECONDS, Close, Effect, GangPhase, Send, Slot
 from tfdist_launch.stall_detector import StallDetector, straggler
 from tfdist_trainer import log
 from tfdist_trainer.errors import UsageError
@@ -61,9 +61,9 @@ class Coordinator:
         )
         self._on_message = on_message
         self._connections = LeaderServer(
-            self._connected,
-            self._received,
-            self._disconnected,
+            self._handle_hello,
+            self._handle_message,
+            self._handle_loss,
             token=settings.token,
             members=len(gang.members),
         )
@@ -89,22 +89,22 @@ class Coordinator:
 
     async def close(self) -> None:
         """Close the server when the members have disconnected, at the latest after `SHUTDOWN_TIMEOUT_SECONDS`."""
-        if self.leader.state is GangState.OVER:
+        if self.leader.state is GangPhase.OVER:
             await self._connections.wait_until_empty(SHUTDOWN_TIMEOUT_SECONDS)
         self._server.close()
 
     @property
-    def succeeded(self) -> bool:
+    def has_succeeded(self) -> bool:
         """Whether the gang has succeeded."""
-        return self.leader.succeeded
+        return self.leader.has_succeeded
 
     def connect_local(self, hello: Hello) -> None:
         """Connect the member of this launcher."""
-        self._connected(LOCAL, hello)
+        self._handle_hello(LOCAL, hello)
 
     def receive_local(self, message: Message) -> None:
         """Receive a message of the member of this launcher."""
-        self._received(LOCAL, message)
+        self._handle_message(LOCAL, message)
 
     def tick(self) -> None:
         """Carry out what is due, and log which members the gang waits for."""
@@ -133,20 +133,20 @@ class Coordinator:
             self._waiting_since = now
         elif now - self._waiting_since >= LOG_INTERVAL_SECONDS:
             self._waiting_since = now
-            log.event("waiting", message="; ".join(shortened(waiting_for(self.leader, now))))
+            log.event("waiting", message="; ".join(shorten(waiting_for(self.leader, now))))
 
-    def _connected(self, link: int, hello: Hello) -> None:
+    def _handle_hello(self, link: int, hello: Hello) -> None:
         self._carry_out(self.leader.member_connected(link, hello, time.monotonic()))
 
-    def _received(self, link: int, message: Message) -> None:
+    def _handle_message(self, link: int, message: Message) -> None:
         if isinstance(message, Stacks):
             slot = self.leader.slot_of(link)
             if slot is not None and message.round == slot.round:
                 self._stacks[slot.name] = message.text
             return
-        self._carry_out(self.leader.received(link, message, time.monotonic()))
+        self._carry_out(self.leader.handle_message(link, message, time.monotonic()))
 
-    def _disconnected(self, link: int, lease_expired: bool) -> None:
+    def _handle_loss(self, link: int, lease_expired: bool) -> None:
         self._carry_out(self.leader.member_disconnected(link, time.monotonic(), lease_expired=lease_expired))
 
     def _carry_out(self, effects: list[Effect]) -> None:
@@ -160,7 +160,7 @@ class Coordinator:
                     self._connections.close(link)
 
     def _check_for_stall(self, now: float) -> None:
-        if self.leader.state is not GangState.RUNNING:
+        if self.leader.state is not GangPhase.RUNNING:
             self._stacks_requested_at = None
             return
         stalled_seconds = self._stall_detector.stalled_seconds(self.leader.slots, self.leader.round, now)
@@ -183,4 +183,4 @@ class Coordinator:
         log.event("stalled", seconds=stalled_seconds, straggler=name or None)
         print(stacks, flush=True)
         text = stall_text(stalled_seconds, name, (position_of(s.report) for s in running if s.report is not None))
-        self._carry_out(self.leader.stalled(slowest or self.leader.slots[0], text, stacks, now))
+        self._carry_out(self.leader.handle_stall(slowest or self.leader.slots[0], text, stacks, now))

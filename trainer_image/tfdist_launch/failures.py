@@ -58,7 +58,7 @@ class ProcessFailure:
 
     @property
     def description(self) -> str:
-        """The summary, or the exit code or signal if there is no message."""
+        """The summary; without a message, the exit code or the signal."""
         if self.summary:
             return self.summary
         if self.signal is not None:

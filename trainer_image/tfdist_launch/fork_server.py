@@ -9,7 +9,8 @@ Process 1 must stay small and responsive, so it does not fork training processes
                               {"program": 3, "status": 9}    it has exited, with its group; `status` as of waitpid
 
 A Python command runs in the fork as `__main__`; any other command, and every command with `--cold`, is started by exec
-in the fork. When the launcher is killed the kernel kills this process, and with it the training process.
+in the fork; its standard error is then copied on, and the end of it kept as the cause of a failure. When the launcher
+is killed the kernel kills this process, and with it the training process.
 """
 
 import contextlib
@@ -26,9 +27,60 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tfdist_launch.captured_errors import CapturedErrors
+from tfdist.failure_text import cause_in
 from tfdist_trainer import heartbeat, log, preload, script_end, termination
 from tfdist_trainer.python_command import PythonCommand, parse_python_command
+from tfdist_trainer.termination import write_unless_present
+
+_TAIL_BYTES: Final = 4096
+_READ_BYTES: Final = 64 * 1024
+_STANDARD_ERROR: Final = 2
+
+
+class CapturedErrors:
+    """A pipe for the standard error of one process, copied on to the standard error of this process."""
+
+    def __init__(self) -> None:
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        self._end = b""
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for."""
+        return self._reading
+
+    def attach(self) -> None:
+        """Make the pipe the standard error of this process, the fork."""
+        os.close(self._reading)
+        os.dup2(self._writing, _STANDARD_ERROR)
+        os.close(self._writing)
+
+    def begin(self) -> None:
+        """Leave the writing end to the fork."""
+        os.close(self._writing)
+
+    def copy(self) -> bool:
+        """Copy what the process has written; return whether it may write more."""
+        while True:
+            try:
+                data = os.read(self._reading, _READ_BYTES)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self._end = (self._end + data)[-_TAIL_BYTES:]
+            with contextlib.suppress(OSError):  # the log may have no reader any more, which must not end the process
+                while data:
+                    data = data[os.write(_STANDARD_ERROR, data) :]
+
+    def finish(self, message: Path | None) -> None:
+        """Copy what remains, and write its cause as the termination message if there is none; None writes nothing."""
+        self.copy()
+        os.close(self._reading)
+        cause = cause_in(self._end.decode("utf-8", "replace"))
+        if message is not None and cause:
+            write_unless_present(message, cause)
+
 
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
@@ -51,7 +103,7 @@ class _Child:
         """Copy what the process has written to its standard error."""
         self.open = self.errors is not None and self.errors.copy()
 
-    def ended(self, *, failed: bool) -> None:
+    def finish(self, *, failed: bool) -> None:
         """Copy what remains, and write the termination message of a failed process."""
         if self.errors is not None:
             self.errors.finish(self._message if failed else None)
@@ -150,7 +202,7 @@ def _drop(processes: dict[int, _Child], id_: int) -> None:
         child = processes.pop(pid)
         _kill(pid)
         os.waitpid(pid, 0)
-        child.ended(failed=False)
+        child.finish(failed=False)
 
 
 def _reap(channel: socket.socket, processes: dict[int, _Child]) -> None:
@@ -163,7 +215,7 @@ def _reap(channel: socket.socket, processes: dict[int, _Child]) -> None:
         if child is None:
             continue
         _kill(pid)
-        child.ended(failed=status != 0)
+        child.finish(failed=status != 0)
         _send(channel, program=child.id, status=status)
 
 

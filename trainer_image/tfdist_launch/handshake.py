@@ -19,8 +19,7 @@ import hmac
 import secrets
 from typing import Final
 
-from tfdist_launch.line_reader import LineReader
-from tfdist_launch.messages import PROTOCOL, Challenge, Hello, Message, Welcome, decode, encode
+from tfdist_launch.messages import PROTOCOL, Challenge, Hello, LineReader, Message, Welcome, decode, encode
 
 HANDSHAKE_TIMEOUT_SECONDS: Final = 5.0
 MAX_HANDSHAKE_BYTES: Final = 1 << 12

@@ -22,7 +22,16 @@ from tfdist_launch.member import (
     StartProcess,
     StopProcess,
 )
-from tfdist_launch.messages import ExitResult, GangFailed, Heartbeat, Hello, Message, Rejected, Stacks, StacksRequest
+from tfdist_launch.messages import (
+    ExitResult,
+    GangFailed,
+    Heartbeat,
+    Hello,
+    LauncherRejected,
+    Message,
+    Stacks,
+    StacksRequest,
+)
 from tfdist_launch.report import LeaderReporter, replica_report
 from tfdist_launch.settings import LauncherSettings, Options
 from tfdist_launch.supervisor import ProcessSupervisor
@@ -37,7 +46,7 @@ HEARTBEAT_TIMEOUT_SECONDS: Final = 5.0
 STACKS_TIMEOUT_SECONDS: Final = 2.0
 STACKS_POLL_SECONDS: Final = 0.05
 STACKS_QUIET_POLLS: Final = 5
-"""After so many polls without a change stacks are complete. `faulthandler` writes them in many parts and marks no end,
+"""Polls without a change after which stacks are complete. `faulthandler` writes them in many parts and marks no end,
 and a process that waits for a processor pauses among them."""
 STANDBY_DELAY_SECONDS: Final = 1.0
 """How long a round trains before the standby process is started, which takes processor time from it."""
@@ -53,10 +62,10 @@ class Launcher:
         job, launch = settings.job, settings.launch
         self._machine = MemberStateMachine(job.uid, launch.rank, job.attempt, time.time())
         self._supervisor = ProcessSupervisor(options, environ, self._process_exited)
-        self._coordinator = Coordinator(settings, launch.gang, self._received) if launch.gang else None
+        self._coordinator = Coordinator(settings, launch.gang, self._handle_message) if launch.gang else None
         self._client = LeaderClient(
             launch.leader,
-            self._received,
+            self._handle_message,
             self._connection_lost,
             token=settings.token,
             on_protocol_mismatch=self._protocol_mismatch,
@@ -103,19 +112,21 @@ class Launcher:
 
     # Events
 
-    def _received(self, message: Message) -> None:
-        if isinstance(message, Rejected):
+    def _handle_message(self, message: Message) -> None:
+        if isinstance(message, LauncherRejected):
             log.event("rejected", reason=message.reason)
         if isinstance(message, StacksRequest):
             self._background(self._send_stacks(message.round))
         else:
-            self._carry_out(self._machine.received(message))
+            self._carry_out(self._machine.handle_message(message))
 
     def _protocol_mismatch(self, reason: str) -> None:
         """Exit as after a configuration error: no restart makes the versions equal."""
         report = replica_report(self._settings.job, 0, None)
         text = termination.compose("UserError", reason, report)
-        self._carry_out(self._machine.received(GangFailed(exit_code=int(ExitCode.CONFIGURATION), termination=text)))
+        self._carry_out(
+            self._machine.handle_message(GangFailed(exit_code=int(ExitCode.CONFIGURATION), termination=text))
+        )
 
     def _connection_lost(self, lease_expired: bool) -> None:
         if self._machine.state is not MemberState.OVER:
@@ -179,7 +190,7 @@ class Launcher:
         """Send all queued messages; a leader also waits until its members have disconnected."""
         await asyncio.sleep(0)
         if self._coordinator is not None:
-            await asyncio.gather(self._coordinator.close(), self._wait_for_report(self._coordinator.succeeded))
+            await asyncio.gather(self._coordinator.close(), self._wait_for_report(self._coordinator.has_succeeded))
         else:
             await self._client.flush()
 

@@ -24,17 +24,17 @@ from tfdist_launch.messages import (
     GangSucceeded,
     Heartbeat,
     Hello,
+    LauncherRejected,
     Message,
     ProcessExited,
     ProcessStopped,
-    Rejected,
     StartRound,
     Terminating,
 )
 from tfdist_launch.reachability import SECONDARY_REASONS, Reachability
 from tfdist_launch.restart_policy import RestartPolicy
-from tfdist_launch.root_cause import RootCause, RoundEvents, find_root_cause
-from tfdist_launch.slots import Close, Effect, GangState, Link, ProcessState, Send, Slot
+from tfdist_launch.root_cause import RoundCause, RoundEvents, find_root_cause
+from tfdist_launch.slots import Close, Effect, GangPhase, Link, ProcessState, Send, Slot
 
 ROOT_CAUSE_WAIT_SECONDS: Final = 0.5
 """After a process has reported `PeerLost` the others continue for this time: the failed peer may report after it."""
@@ -58,7 +58,7 @@ class Leader:
     ) -> None:
         """Roles `independent` restart alone, `standby` processes are kept, preempted ones save for `saving_seconds`."""
         self.slots = [Slot(member) for member in settings.members]
-        self.state = GangState.WAITING
+        self.state = GangPhase.WAITING
         self.round = -1
         """The newest round."""
         self.restart_policy, self.history = restart_policy, history
@@ -78,14 +78,16 @@ class Leader:
         self._reachability.observe(self.slots, now)
         reason = slots.rejection_reason(self.slots, self.restart_policy.job, hello)
         if reason:
-            return [Send(link, Rejected(reason=reason)), Close(link)]
+            return [Send(link, LauncherRejected(reason=reason)), Close(link)]
         if self._final_message is not None:
             return [Send(link, self._final_message)]
         slot = self.slots[hello.rank]
         effects: list[Effect] = []
         if slot.link is not None:
             is_replaced, previous = hello.precedence > slot.precedence, slot.link
-            effects += [Send(previous, Rejected(reason="another launcher has taken this slot"))] if is_replaced else []
+            effects += (
+                [Send(previous, LauncherRejected(reason="another launcher has taken this slot"))] if is_replaced else []
+            )
             # The old launcher may still run its process, unless it is the same launcher that connects again.
             effects += [Close(previous), *self.member_disconnected(previous, now, lease_expired=is_replaced)]
         if slot.precedence == hello.precedence and (slot.lease_expired or hello.wait_seconds):
@@ -115,13 +117,13 @@ class Leader:
             return self._end_round() + self.tick(now)
         return self.tick(now)
 
-    def received(self, link: Link, message: Message, now: float) -> list[Effect]:
+    def handle_message(self, link: Link, message: Message, now: float) -> list[Effect]:
         """Handle a message of a member."""
         self._reachability.observe(self.slots, now)
         slot = self._links.get(link)
-        if slot is None or self.state is GangState.OVER:
+        if slot is None or self.state is GangPhase.OVER:
             return []
-        slot.received(now)
+        slot.record_message(now)
         match message:
             case Heartbeat():  # no tick, which may read all slots: one member of 10,000 sends it each 0.1 ms
                 slot.heartbeat = message if slot.active else slot.heartbeat
@@ -134,9 +136,9 @@ class Leader:
                 slot.process, slot.standby = ProcessState.NONE, message.standby
         return self.tick(now)
 
-    def stalled(self, straggler: Slot, message: str, stacks: str, now: float) -> list[Effect]:
+    def handle_stall(self, straggler: Slot, message: str, stacks: str, now: float) -> list[Effect]:
         """Handle a stall: no step has ended before the progress deadline, and the others wait for `straggler`."""
-        if self.state is not GangState.RUNNING:
+        if self.state is not GangPhase.RUNNING:
             return []
         member = straggler.member
         failure = ProcessFailure(role=member.role, index=member.index, exit_code=None, message=message)
@@ -148,15 +150,15 @@ class Leader:
         self._reachability.observe(self.slots, now)
         if self._stop_at is not None and now >= self._stop_at:
             return self._end_round() + self.tick(now)
-        if self.state is GangState.ENDING and not any(slot.active for slot in self.slots):
+        if self.state is GangPhase.ENDING and not any(slot.active for slot in self.slots):
             effects = self._round_ended(now)
             if effects:
                 return effects
-        if self.state is GangState.WAITING and now >= self.not_before and all(slot.ready for slot in self.slots):
-            self.state = GangState.RUNNING
+        if self.state is GangPhase.WAITING and now >= self.not_before and all(slot.ready for slot in self.slots):
+            self.state = GangPhase.RUNNING
             self._reachability.begin_round()
             return self._start(self.slots, now)
-        if self.state is GangState.RUNNING and self._independent and now >= self.not_before:
+        if self.state is GangPhase.RUNNING and self._independent and now >= self.not_before:
             return self._start([s for s in self.slots if self._may_restart_alone(s, now)], now, independent=True)
         return []
 
@@ -165,7 +167,7 @@ class Leader:
         return self._links.get(link)
 
     @property
-    def succeeded(self) -> bool:
+    def has_succeeded(self) -> bool:
         """Whether the gang has succeeded."""
         return isinstance(self._final_message, GangSucceeded)
 
@@ -179,7 +181,7 @@ class Leader:
         other_port = self._standby and self.round % 2 == 1
         for slot in started:
             self.round += independent
-            slot.started(self.round, now)
+            slot.begin_round(self.round, now)
             if slot.link is not None:
                 effects.append(Send(slot.link, StartRound(round=self.round, standby=standby, other_port=other_port)))
         return effects
@@ -190,34 +192,34 @@ class Leader:
         if message.report is not None:
             slot.heartbeat = Heartbeat(alive=False, report=message.report)
         result = message.outcome
-        if self.state is GangState.RUNNING:
+        if self.state is GangPhase.RUNNING:
             self._failed_at, self._events.unresponsive = now, slots.first_unresponsive(self.slots)
         completed = slots.completed_members(self.slots, self._independent)
         failure = process_failure(slot.member, result, now - self._failed_at, completed)
         if result.ok or classify(failure, self.restart_policy.failure_policy).action is Action.IGNORE:
             slot.done = True
-            return self._finish(GangSucceeded()) if self._has_succeeded() else []
+            return self._finish(GangSucceeded()) if self._is_complete() else []
         slot.failure = None if slot.terminating else failure
-        if self._is_independent(slot) and not slot.terminating and self.state is GangState.RUNNING:
+        if self._is_independent(slot) and not slot.terminating and self.state is GangPhase.RUNNING:
             return self._independent_failed(slot, failure, now)
         if result.exit_code != ExitCode.PEER_LOST or slot.terminating:
             return self._end_round(result.exit_code) if self._has_no_root_cause else []
         runs = slots.is_any_running(self.slots, failure.lost_peers)
         stop_at = now + (PEER_REPORT_WAIT_SECONDS if runs else ROOT_CAUSE_WAIT_SECONDS)
-        if self.state is GangState.RUNNING:
-            self.state, self._stop_at = GangState.ENDING, stop_at
+        if self.state is GangPhase.RUNNING:
+            self.state, self._stop_at = GangPhase.ENDING, stop_at
         elif self._stop_at is not None and not runs:
             self._stop_at = min(self._stop_at, stop_at)
         return []
 
     def _end_round(self, exit_code: int | None = None) -> list[Effect]:
-        """Stop all processes; `exit_code` is that of the process that ended the round, if one did."""
-        self.state, self._stop_at = GangState.ENDING, None
+        """Stop all processes; `exit_code` is of the process that ended the round, if one did."""
+        self.state, self._stop_at = GangPhase.ENDING, None
         return slots.stop_round(self.slots, exit_code, self._saving_seconds)
 
     def _round_ended(self, now: float) -> list[Effect]:
         """Find the root cause of a round whose processes have all exited, and decide whether another round follows."""
-        self.state, self._stop_at = GangState.WAITING, None
+        self.state, self._stop_at = GangPhase.WAITING, None
         policy = self.restart_policy.failure_policy
         cause = find_root_cause(self.slots, self._events, self._reachability, policy, now)
         self._events.stalled = None
@@ -225,7 +227,7 @@ class Leader:
             slot.failure = None
         return self._restart_or_fail(cause, now)
 
-    def _restart_or_fail(self, cause: RootCause, now: float) -> list[Effect]:
+    def _restart_or_fail(self, cause: RoundCause, now: float) -> list[Effect]:
         """Record the failures of a round, and decide whether another round follows."""
         failure, secondary = cause.failure, list(cause.secondary)
         if failure is not None and cause.classification is DISRUPTION:
@@ -262,7 +264,7 @@ class Leader:
     ) -> BudgetDecision:
         """Decide about a root cause, and record it."""
         checkpoint, step = slots.newest_checkpoint(self.slots), slots.last_step(self.slots)
-        ran_seconds = slots.slot_of_failure(self.slots, failure).ran_seconds(now)
+        ran_seconds = slots.failed_slot(self.slots, failure).ran_seconds(now)
         decision = self.restart_policy.decide(classification, failure, checkpoint, ran_seconds)
         flags = {"counted": decision.counted, "root_cause": True}
         self.history.record(failure, classification.reason, self.round, step, stacks=stacks, **flags)
@@ -272,7 +274,7 @@ class Leader:
         """Record that a launcher was unreachable temporarily and is the same one as before."""
         if not self._reachability.leader_was_paused(now):  # else the leader was the unreachable one
             failure = unreachable_launcher(slot.member, now - slot.received_at)
-            self._restart_or_fail(RootCause(failure), now)
+            self._restart_or_fail(RoundCause(failure), now)
 
     # The end of the gang
 
@@ -283,18 +285,18 @@ class Leader:
         return self._finish(GangFailed(exit_code=cause.launcher_exit_code, termination=text))
 
     def _finish(self, message: Message) -> list[Effect]:
-        self.state, self._final_message = GangState.OVER, message
+        self.state, self._final_message = GangPhase.OVER, message
         return [Send(link, message) for link in self._links]
 
-    def _has_succeeded(self) -> bool:
-        return self.state is GangState.RUNNING and slots.required_are_done(self.slots)
+    def _is_complete(self) -> bool:
+        return self.state is GangPhase.RUNNING and slots.required_are_done(self.slots)
 
     # Questions
 
     @property
     def _has_no_root_cause(self) -> bool:
         """Whether nothing has ended the round yet, or only failures with `PeerLost`."""
-        return self.state is GangState.RUNNING or self._stop_at is not None
+        return self.state is GangPhase.RUNNING or self._stop_at is not None
 
     def _is_independent(self, slot: Slot) -> bool:
         return slot.member.role in self._independent

@@ -15,10 +15,10 @@ from tfdist_launch.messages import (
     GangFailed,
     GangSucceeded,
     Hello,
+    LauncherRejected,
     Message,
     ProcessExited,
     ProcessStopped,
-    Rejected,
     StartRound,
     StopRound,
     Terminating,
@@ -85,7 +85,7 @@ class ConnectToLeader:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """Exit. `termination` is the termination message; None keeps that of the training process."""
+    """Exit. `termination` is the termination message; None keeps the one of the training process."""
 
     exit_code: int
     termination: str | None = None
@@ -139,7 +139,7 @@ class MemberStateMachine:
         self.state = MemberState.STOPPING
         return [StopProcess(STOP_GRACE_SECONDS, at_once=True)]
 
-    def received(self, message: Message) -> list[Action]:
+    def handle_message(self, message: Message) -> list[Action]:
         """Handle a message of the leader."""
         match message:
             case StartRound(round=number) as start if self._can_start(number):
@@ -152,7 +152,7 @@ class MemberStateMachine:
                 return self._gang_succeeded()
             case GangFailed(exit_code=code, termination=text):
                 return self._stop_and_exit(Exit(code, text))
-            case Rejected():
+            case LauncherRejected():
                 return self._stop_and_exit(Exit(REPLACED_EXIT_CODE))
         return []
 

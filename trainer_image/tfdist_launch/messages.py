@@ -1,10 +1,11 @@
-"""The messages of the launchers' protocol: one JSON object in each line.
+"""The messages of the launchers' protocol, one JSON object in each line, and the reader of the lines.
 
 A connection begins with the handshake (`handshake.py`): `Challenge`, `Hello`, `Welcome`. Then a member sends
 `Heartbeat`, `ProcessExited`, `ProcessStopped`, `Terminating` and `Stacks`, and the leader sends all others. Unknown
 fields are ignored.
 """
 
+import asyncio
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, TypeAdapter
@@ -167,7 +168,7 @@ class GangFailed(ContractModel):
     termination: str
 
 
-class Rejected(ContractModel):
+class LauncherRejected(ContractModel):
     """The leader rejects this launcher: another one has its rank, or the rank is not of this job."""
 
     kind: Literal["rejected"] = "rejected"
@@ -176,7 +177,7 @@ class Rejected(ContractModel):
 
 HandshakeMessage = Challenge | Hello | Welcome
 MemberMessage = ProcessExited | ProcessStopped | Terminating | Heartbeat | Stacks
-LeaderMessage = StartRound | StopRound | StacksRequest | Ping | GangSucceeded | GangFailed | Rejected
+LeaderMessage = StartRound | StopRound | StacksRequest | Ping | GangSucceeded | GangFailed | LauncherRejected
 Message = HandshakeMessage | MemberMessage | LeaderMessage
 
 MAX_MESSAGE_BYTES: Final = 1 << 18
@@ -197,3 +198,37 @@ def decode(line: bytes) -> Message:
         ValueError: the line is not a valid message (pydantic's `ValidationError` is a `ValueError`).
     """
     return _ANY.validate_json(line)
+
+
+_BLOCK: Final = 1 << 14
+
+
+class LineReader:
+    """The lines of a stream, of bounded length: a peer that is not authenticated must not exhaust the memory."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+        self._buffer = bytearray()
+
+    async def next(self, max_bytes: int) -> bytes:
+        """Return the next line. It may be cancelled and called again.
+
+        Raises:
+            ValueError: the line has more than `max_bytes` bytes.
+            EOFError: the connection is closed.
+            OSError: the connection is broken.
+        """
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > max_bytes:
+                break
+            block = await self._reader.read(_BLOCK)
+            if not block:
+                raise EOFError
+            self._buffer += block
+        if end < 0 or end > max_bytes:
+            raise ValueError(f"a line of more than {max_bytes} bytes")
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        return line

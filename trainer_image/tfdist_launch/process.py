@@ -98,7 +98,7 @@ def _is_exiting(pid: int) -> bool:
     return state in "ZX" or bool(int(numbers[_FLAGS]) & _EXITING)
 
 
-def variables_of(process: TrainingProcess, environ: Mapping[str, str]) -> dict[str, str]:
+def process_variables(process: TrainingProcess, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables of `process` that are not in `environ` or differ from it."""
     variables = {
         HEARTBEAT_ENV: str(process.heartbeat.path),

@@ -14,7 +14,7 @@ from typing import Final
 from tfdist.contract import Phase, ReplicaJob
 from tfdist.contract_reports import MAX_REPORTED_MEMBERS, MAX_WAITING_FOR, GangReport, MemberReport, ProgressReport
 from tfdist_launch.leader import Leader
-from tfdist_launch.slots import GangState, Slot
+from tfdist_launch.slots import GangPhase, Slot
 from tfdist_trainer.reporter import Reporter
 
 LOOP_TIMEOUT_SECONDS: Final = 1.0
@@ -74,13 +74,13 @@ def gang_report(leader: Leader, now: float) -> GangReport:
         failures=leader.history.failures,
         restarts=leader.restart_policy.restarts,
         round=leader.round,
-        waiting_for=shortened(waiting_for(leader, now)),
+        waiting_for=shorten(waiting_for(leader, now)),
     )
 
 
 def waiting_for(leader: Leader, now: float) -> Iterator[str]:
     """Yield the conditions that the next round waits for, as text."""
-    if leader.state in {GangState.RUNNING, GangState.OVER}:
+    if leader.state in {GangPhase.RUNNING, GangPhase.OVER}:
         return
     for slot in leader.slots:
         if slot.link is None:
@@ -93,7 +93,7 @@ def waiting_for(leader: Leader, now: float) -> Iterator[str]:
         yield f"the next round begins in {leader.not_before - now:.0f} s"
 
 
-def shortened(waits: Iterator[str]) -> list[str]:
+def shorten(waits: Iterator[str]) -> list[str]:
     """Return the first texts, and the number of the others."""
     shown = list(islice(waits, MAX_WAITING_FOR - 1))
     omitted = sum(1 for _ in waits)

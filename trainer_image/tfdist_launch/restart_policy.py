@@ -30,7 +30,7 @@ class RestartPolicy:
         """Return the policy of a job, which starts from the restarts of earlier attempts.
 
         Raises:
-            ValueError: `settings.rules` is no valid failure policy.
+            ValueError: `settings.rules` is not a valid failure policy.
         """
         rules: list[dict[str, Any]] = settings.rules
         failure_policy = FailurePolicy.model_validate({"rules": rules}) if rules else None
@@ -63,7 +63,7 @@ class RestartPolicy:
         return decision
 
     def _is_repeated(self, classification: Classification, cause: ProcessFailure) -> bool:
-        """Return whether the round before failed with the same error; the loss of a peer is no evidence either way."""
+        """Return whether the round before failed with the same error; the loss of a peer proves nothing."""
         if classification.reason == PEER_LOST:
             return False
         error = ApplicationError(cause.exit_code, cause.summary)

@@ -12,7 +12,7 @@ from tfdist_launch.slots import Slot
 
 
 @dataclass(frozen=True, slots=True)
-class RootCause:
+class RoundCause:
     """The root cause of a round and the failures that followed from it."""
 
     failure: ProcessFailure | None
@@ -39,28 +39,28 @@ def find_root_cause(
     reachability: Reachability,
     policy: FailurePolicy | None,
     now: float,
-) -> RootCause:
+) -> RoundCause:
     """Return the root cause of a round, all of whose processes have exited."""
     failed = [slot.failure for slot in slots if slot.failure is not None]
     if events.stalled is not None:
         failure, stacks = events.stalled
-        return RootCause(failure, STALLED, failed, stacks)
+        return RoundCause(failure, STALLED, failed, stacks)
     if not failed:
-        return RootCause(reachability.root_cause(slots[:1], now))
+        return RoundCause(reachability.root_cause(slots[:1], now))
     first = root_cause(failed, policy)
     classification = classify(first, policy)
     if classification.reason in SECONDARY_REASONS:
         outage = reachability.root_cause(slots, now)
         if outage is not None or reachability.lease_expired:
-            return RootCause(outage, DISRUPTION, failed)
+            return RoundCause(outage, DISRUPTION, failed)
     has_member_left, code = reachability.member_left, first.exit_code
     if events.unresponsive is not None and not has_member_left and code == ExitCode.PEER_LOST:
-        return RootCause(unresponsive_process(events.unresponsive.member), STALLED, failed)
+        return RoundCause(unresponsive_process(events.unresponsive.member), STALLED, failed)
     if has_member_left and code in {ExitCode.PEER_LOST, ExitCode.PREEMPTED}:
-        return RootCause(None, secondary=failed)
+        return RoundCause(None, secondary=failed)
     if code == ExitCode.PEER_LOST and (partition := _partition(failed, slots[0].member)):
-        return RootCause(partition, DISRUPTION, failed)
-    return RootCause(first, classification, [failure for failure in failed if failure is not first])
+        return RoundCause(partition, DISRUPTION, failed)
+    return RoundCause(first, classification, [failure for failure in failed if failure is not first])
 
 
 def _partition(failed: Sequence[ProcessFailure], leader: LaunchMember) -> ProcessFailure | None:

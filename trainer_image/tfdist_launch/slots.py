@@ -27,7 +27,7 @@ class ProcessState(StrEnum):
     STOPPING = "stopping"
 
 
-class GangState(StrEnum):
+class GangPhase(StrEnum):
     """The gang."""
 
     WAITING = "waiting"
@@ -107,7 +107,7 @@ class Slot:
         """The last progress report of its process."""
         return self.heartbeat.report if self.heartbeat else None
 
-    def started(self, number: int, now: float) -> None:
+    def begin_round(self, number: int, now: float) -> None:
         """Reset it for round `number`, whose process is started."""
         self.started_at = now
         self.process, self.round, self.done, self.outage_seconds = ProcessState.RUNNING, number, False, 0.0
@@ -117,8 +117,8 @@ class Slot:
         """Return how long ago the round of its process began; 0 before the first."""
         return now - self.started_at if self.round >= 0 else 0.0
 
-    def received(self, now: float) -> None:
-        """Record that a message has arrived."""
+    def record_message(self, now: float) -> None:
+        """Record the arrival of a message."""
         if self.received_at and now - self.received_at > UNREACHABLE_SECONDS:
             self.outage_seconds, self.outage_ended_at = now - self.received_at, now
         self.received_at = now
@@ -174,7 +174,7 @@ def required_are_done(slots: Sequence[Slot]) -> bool:
     return all(slot.done for slot in slots if slot.member.required_for_success)
 
 
-def slot_of_failure(slots: Sequence[Slot], failure: ProcessFailure) -> Slot:
+def failed_slot(slots: Sequence[Slot], failure: ProcessFailure) -> Slot:
     """Return the slot of the member that failed."""
     return next(s for s in slots if (s.member.role, s.member.index) == (failure.role, failure.index))
 
@@ -185,7 +185,7 @@ def leave_node(slots: Sequence[Slot], failure: ProcessFailure) -> list[Effect]:
     The failure is neither counted nor recorded here: the controller does both for the pod, and replaces it on another
     node.
     """
-    slot = slot_of_failure(slots, failure)
+    slot = failed_slot(slots, failure)
     slot.terminating = True
     if slot.link is None:
         return []
@@ -193,7 +193,7 @@ def leave_node(slots: Sequence[Slot], failure: ProcessFailure) -> list[Effect]:
 
 
 def stop_round(slots: Sequence[Slot], exit_code: int | None, saving_seconds: float) -> list[Effect]:
-    """Stop all processes of a round; `exit_code` is that of the process that ended the round, if one did.
+    """Stop all processes of a round; `exit_code` is of the process that ended the round, if one did.
 
     After one was preempted and saved, the chief may still write a checkpoint, for `saving_seconds`.
     """

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tfdist_launch.cgroup import CgroupMemory
 from tfdist_launch.messages import ExitResult
-from tfdist_launch.process import TrainingProcess, variables_of
+from tfdist_launch.process import TrainingProcess, process_variables
 from tfdist_launch.settings import Options
 from tfdist_trainer import log, termination
 from tfdist_trainer.heartbeat import STACKS_SIGNAL, HeartbeatReader
@@ -132,7 +132,7 @@ class ProcessSupervisor:
         return True
 
     def write_termination_message(self, text: str | None) -> None:
-        """Write the termination message of this replica: `text`, or with None that of its last process."""
+        """Write the termination message of this replica: `text`, or with None the one of its last process."""
         text = (self._process.termination_message() if self._process else "") if text is None else text
         if text:
             termination.write(self._termination_log, text)
@@ -153,7 +153,7 @@ class ProcessSupervisor:
         self._created += 1
         folder = Path(self._folder.name)
         process = TrainingProcess(self._created, number, folder, other_port=other_port, standby=standby)
-        self._request(program=process.id, env=variables_of(process, self._environ))
+        self._request(program=process.id, env=process_variables(process, self._environ))
         return process
 
     def _drop(self, process: TrainingProcess) -> None:
@@ -180,13 +180,13 @@ class ProcessSupervisor:
         except OSError:
             data = b""
         if not data:
-            self._fork_server_exited()
+            self._replace_fork_server()
             return
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
-            self._received(json.loads(line))
+            self._handle_reply(json.loads(line))
 
-    def _received(self, message: Mapping[str, Any]) -> None:
+    def _handle_reply(self, message: Mapping[str, Any]) -> None:
         if "ready" in message:
             self._imported = True
             return
@@ -198,9 +198,9 @@ class ProcessSupervisor:
             if process.kill_when_started:
                 process.signal(signal.SIGKILL)
         else:
-            self._exited(process, os.waitstatus_to_exitcode(message["status"]))
+            self._handle_exit(process, os.waitstatus_to_exitcode(message["status"]))
 
-    def _exited(self, process: TrainingProcess, code: int) -> None:
+    def _handle_exit(self, process: TrainingProcess, code: int) -> None:
         process.pid, exited_before = None, process.has_exited
         process.has_exited = True
         if process is self._standby:
@@ -219,18 +219,18 @@ class ProcessSupervisor:
             exit_code=SIGNAL_EXIT_CODE + number if number else code,
             signal=number,
             termination=process.termination_message(),
-            out_of_memory=self._out_of_memory(),
+            out_of_memory=self._oom_text(),
         )
         self._on_exit(process.round, result)
 
-    def _out_of_memory(self) -> str:
+    def _oom_text(self) -> str:
         """Return a description of the OOM kills since the last call; "" if there were none."""
         before, self._oom_kills = self._oom_kills, self._memory.oom_kills()
         if self._oom_kills <= before:
             return ""
         return f"the OOM killer killed a process{self._memory.limit_text()}: raise resources.limits.memory"
 
-    def _fork_server_exited(self) -> None:
+    def _replace_fork_server(self) -> None:
         """Continue with a new fork server; the kernel has killed the processes of the old one."""
         if self._channel is not None:
             asyncio.get_running_loop().remove_reader(self._channel)
@@ -243,4 +243,4 @@ class ProcessSupervisor:
             self._cold = True
         for process in (self._standby, self._process):
             if process is not None and not process.has_exited:
-                self._exited(process, code if code < 0 else -signal.SIGKILL)
+                self._handle_exit(process, code if code < 0 else -signal.SIGKILL)

@@ -20,7 +20,7 @@ def unpack(packed: Path, target: Path) -> None:
     """Write the files of the archive `packed`, a tar file compressed with gzip, to the directory `target`.
 
     Raises:
-        DataMissingError: there is no such file.
+        DataMissingError: the file does not exist.
         DataMalformedError: it is damaged, too large when unpacked, or has a member other than a file, directory or
             link within `target`.
         StorageError: `target` cannot be written.

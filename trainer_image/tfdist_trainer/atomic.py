@@ -14,7 +14,7 @@ _NOT_FOR_US: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 ABSENT: Final = (FileNotFoundError, NotADirectoryError)
-"""The answers of a file system that there is no such file. Every other error leaves open whether there is one."""
+"""Errors of a file system for a file that does not exist. Every other error leaves open whether it exists."""
 
 
 def write_text(path: Path, text: str, *, tag: str) -> None:
@@ -43,7 +43,7 @@ def sync(path: Path) -> None:
 
 def storage_failure(error: OSError, directory: Path, field: str = "checkpoint.directory") -> TrainerError:
     """Return the typed error for `error`, raised while writing under `directory`, which a `field` of the job names."""
-    text = f"{field}: cannot write {directory}: {_described(error)}"
+    text = f"{field}: cannot write {directory}: {_describe(error)}"
     if error.errno in _UNWRITABLE:
         return CheckpointUnwritableError(f"{text}; is the volume mounted, and writable for user {os.getuid()}?")
     if error.errno in _FULL:
@@ -56,7 +56,7 @@ def read_failure(error: OSError, path: Path) -> StorageError:
     remedy = "the storage has failed, the files may be whole; check the volume and its server"
     if error.errno in {errno.EACCES, errno.EPERM}:
         remedy = f"let user {os.getuid()} read it (runAsUser or fsGroup of the pod)"
-    return StorageError(f"{path}: cannot be read: {_described(error)}; {remedy}")
+    return StorageError(f"{path}: cannot be read: {_describe(error)}; {remedy}")
 
 
 def input_failure(error: OSError, text: str) -> TrainerError:
@@ -66,14 +66,14 @@ def input_failure(error: OSError, text: str) -> TrainerError:
     """
     if error.errno in _NOT_FOR_US:
         return DataMissingError(f"{text}: {error.strerror}")
-    return StorageError(f"{text}: {_described(error)}; the files may be whole: check the volume and its server")
+    return StorageError(f"{text}: {_describe(error)}; the files may be whole: check the volume and its server")
 
 
 def reject_storage_error(error: BaseException, text: str) -> None:
     """Raise the typed error for one of the file system, raised while decoding; one of the content has no number.
 
     Args:
-        error: raised by a decoder, such as that of gzip, which raises an `OSError` for damage too.
+        error: raised by a decoder, such as gzip's, which raises an `OSError` for damage too.
         text: the file.
 
     Raises:
@@ -83,6 +83,6 @@ def reject_storage_error(error: BaseException, text: str) -> None:
         raise input_failure(error, f"{text}: cannot be read") from None
 
 
-def _described(error: OSError) -> str:
+def _describe(error: OSError) -> str:
     code = errno.errorcode.get(error.errno or 0)
     return f"{error.strerror or error}{f' ({code})' if code else ''}"

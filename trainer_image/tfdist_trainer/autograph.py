@@ -33,7 +33,7 @@ def do_not_convert(function: Callable[P, R]) -> Callable[P, R]:
 def autograph_converted(function: Callable[P, R]) -> Callable[P, R]:
     """Return `function` with AutoGraph's conversion if it is a user's, and unchanged if it is the trainer's.
 
-    To be called outside of graphs: inside those of the trainer AutoGraph is off.
+    To be called outside of graphs: inside the trainer's graphs AutoGraph is off.
     """
     if str(getattr(function, "__module__", "")).partition(".")[0] == _PACKAGE:
         return function

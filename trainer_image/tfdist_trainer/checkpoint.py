@@ -32,9 +32,9 @@ from tfdist_trainer.storage.locations import Location, open_folder
 from tfdist_trainer.stored_checkpoint import (
     RECORD,
     VARIABLES,
+    CheckpointRecord,
     DataCursor,
     FileRecord,
-    Record,
     StoredCheckpoint,
     file_record,
     read_record,
@@ -45,11 +45,11 @@ __all__ = [
     "RECORD",
     "VARIABLES",
     "CheckpointReader",
+    "CheckpointRecord",
     "CheckpointWriter",
     "DataCursor",
     "FileRecord",
     "FinalRecord",
-    "Record",
     "StoredCheckpoint",
     "name_of",
     "read_record",
@@ -90,11 +90,11 @@ class CheckpointReader:
         """Names of the checkpoints that `newest` has skipped, and what is wrong with them."""
         self._last: StoredCheckpoint | None = None
 
-    def newest(self, written_by: str | None = None) -> Record | None:
+    def newest(self, written_by: str | None = None) -> CheckpointRecord | None:
         """Return the newest complete checkpoint; damaged ones are reported and skipped.
 
         Args:
-            written_by: UID of a job, to consider only its checkpoints; None for those of all jobs.
+            written_by: UID of a job, to consider only its checkpoints; None for the checkpoints of all jobs.
 
         Raises:
             StorageError: the directory or a checkpoint cannot be read now, which does not mean that it is damaged.
@@ -134,7 +134,7 @@ class CheckpointReader:
         record = self.path_of(step).peek()
         return record is not None and record.time == written_at
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[CheckpointRecord]:
         """Yield the record of each checkpoint, oldest first, without checking its files."""
         for name in self._names():
             record = StoredCheckpoint(self.folder.folder(name)).peek()
@@ -183,12 +183,14 @@ class CheckpointWriter(CheckpointReader):
         """
         name = name_of(cursor.step)
         self._last = None  # the local copy of the checkpoint that was restored
-        with self._fence.explained():
+        with self._fence.explain_errors():
             self._fence.check()
-            with self.folder.staged(name) as staged:
+            with self.folder.stage(name) as staged:
                 save(str(staged.path / VARIABLES))
                 files = {path.name: _flush(path) for path in sorted(staged.path.iterdir())}
-                record = Record(cursor=cursor, time=time, writer=self._writer, files=files, version=staged.version)
+                record = CheckpointRecord(
+                    cursor=cursor, time=time, writer=self._writer, files=files, version=staged.version
+                )
                 staged.complete(RECORD, record.to_json())
                 self._fence.check()
                 staged.publish()
@@ -216,7 +218,7 @@ class CheckpointWriter(CheckpointReader):
     def set_damaged_aside(self) -> None:
         """Move the damaged checkpoints that `newest` has skipped, where retention and `newest` do not find them again.
 
-        Those of other jobs stay, so that these jobs find them damaged, and not absent.
+        The checkpoints of other jobs stay, so that these jobs find them damaged, and not absent.
 
         Raises:
             CheckpointUnwritableError: the directory cannot be written.
@@ -228,14 +230,14 @@ class CheckpointWriter(CheckpointReader):
                 self.folder.move_folder(name, target, RECORD)
                 log.event("checkpoint-set-aside", path=target.place(name))
 
-    def check_progress(self, found: Record | None) -> None:
+    def check_progress(self, found: CheckpointRecord | None) -> None:
         """Raise if the job would lose all that it has saved, because all of its checkpoints are damaged.
 
         Args:
             found: the newest checkpoint, as `newest` of this object has returned it.
 
         Raises:
-            StorageError: so it would; the message has each damaged checkpoint, and what to do.
+            StorageError: it would; the message names each damaged checkpoint, and says what to do.
         """
         if found is not None and found.writer.job == self._writer.job:
             return
@@ -271,14 +273,14 @@ class CheckpointWriter(CheckpointReader):
             return
         protected, newest = set(map(name_of, protected_steps)), self._keep
         for name in reversed(self._names()):
-            if name > written or not self._is_of_job(name):
+            if name > written or not self._belongs_to_job(name):
                 continue
             if newest:
                 newest -= 1
             elif name not in protected:
                 self.folder.remove_folder(name, RECORD)
 
-    def _is_progress(self, name: str, found: Record | None) -> bool:
+    def _is_progress(self, name: str, found: CheckpointRecord | None) -> bool:
         """Return whether this job has written a damaged checkpoint, or may have; `found` is the one to resume from."""
         checkpoint = self._open(name)
         record = checkpoint.peek()
@@ -286,7 +288,7 @@ class CheckpointWriter(CheckpointReader):
             return (self._writer.attempt, self._writer.round) > (0, 0)  # a first attempt has written none
         return record.writer.job == self._writer.job and not (found is not None and checkpoint.is_without_files())
 
-    def _is_of_job(self, name: str) -> bool:
+    def _belongs_to_job(self, name: str) -> bool:
         """Return whether this job, or one of its name that it replaces, wrote a checkpoint; False if unknown."""
         if name not in self._written_by_job:
             record = self._open(name).peek()
@@ -311,6 +313,6 @@ def _writer_of(checkpoint: StoredCheckpoint) -> str | None:
 def _version_in(text: str) -> str | None:
     """Return the version in the text of a record; None for a damaged one."""
     try:
-        return Record.model_validate_json(text).version
+        return CheckpointRecord.model_validate_json(text).version
     except pydantic.ValidationError:
         return None

@@ -1,6 +1,6 @@
 """The workers' times of a step under parameter servers, of which the chief names a slow worker by `slow_member`.
 
-The workers do not wait for each other, so the time of a worker is that of its closures: the input, the variables from
+The workers do not wait for each other, so a worker's time is the time of its closures: the input, the variables from
 the parameter servers, the computation and the gradients. Closures finish at any time; a sample has the newest times.
 """
 

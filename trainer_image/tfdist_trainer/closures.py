@@ -60,7 +60,7 @@ class ClosureQueue:
         self._steps = steps
         self._timed = timed
         self._graph = graph(self._run)
-        self._of_worker = per_worker_index(coordinator), iterator
+        self._worker_arguments = per_worker_index(coordinator), iterator
         self._finished: SimpleQueue[tuple[Closure, Any, FinishedClosure | tf.errors.OpError]] = SimpleQueue()
         self.in_flight = 0
         """Closures that are scheduled and whose statistics were not returned yet."""
@@ -72,7 +72,7 @@ class ClosureQueue:
             tf.errors.OpError: another closure has failed.
         """
         sizes = (tf.constant(closure.steps), tf.constant(closure.last_size))
-        value = self._coordinator.schedule(self._graph, args=(*self._of_worker, *sizes))
+        value = self._coordinator.schedule(self._graph, args=(*self._worker_arguments, *sizes))
         self.in_flight += 1
         # A daemon, since a closure that never ends must not block the exit of a failed chief.
         threading.Thread(target=self._await, args=(closure, value), daemon=True).start()
@@ -88,13 +88,13 @@ class ClosureQueue:
             # Raises the error of a failed closure. Without one the worker was lost after its last step, before its
             # statistics arrived, and another worker has run the steps again.
             self._coordinator.join()
-            result = _finished(closure, value)
+            result = _fetch(closure, value)
         self.in_flight -= 1
         return result
 
     def _await(self, closure: Closure, value: Any) -> None:
         try:
-            self._finished.put((closure, value, _finished(closure, value)))
+            self._finished.put((closure, value, _fetch(closure, value)))
         except tf.errors.OpError as error:
             self._finished.put((closure, value, error))
 
@@ -108,7 +108,7 @@ class ClosureQueue:
         return stats, worker, time_when(stats) - started_at
 
 
-def _finished(closure: Closure, value: Any) -> FinishedClosure:
+def _fetch(closure: Closure, value: Any) -> FinishedClosure:
     """Wait for the `value` of a closure.
 
     Raises:
@@ -118,8 +118,8 @@ def _finished(closure: Closure, value: Any) -> FinishedClosure:
     return FinishedClosure(closure, StepStats(*stats), int(worker), float(seconds))
 
 
-def added(parts: list[StepStats], workers: int) -> StepStats:
-    """Return the statistics of several closures as those of one execution, the input wait averaged over `workers`."""
+def add_stats(parts: list[StepStats], workers: int) -> StepStats:
+    """Return the statistics of several closures as of one execution, the input wait averaged over `workers`."""
     return StepStats(
         sums=np.sum([stats.sums for stats in parts], axis=0),
         gradient_norm=parts[-1].gradient_norm,

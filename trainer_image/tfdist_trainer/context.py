@@ -6,7 +6,7 @@ from tfdist.api.training import RuntimeSpec
 from tfdist.contract import CheckpointSettings
 from tfdist.programs.config import ProgramConfig
 from tfdist_trainer.data.files import Shard
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.fence import Writer, writer_of
 from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.programs.base import Program
@@ -36,7 +36,7 @@ class Context:
         return self.config.seed if self.settings.seed is None else self.settings.seed
 
     @property
-    def member(self) -> Member:
+    def member(self) -> GangMember:
         """This replica."""
         return self.gang.member
 

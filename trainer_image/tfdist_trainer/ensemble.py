@@ -9,32 +9,32 @@ from pydantic import Field
 from tfdist.contract import ReplicaJob
 from tfdist.contract_model import ContractModel
 from tfdist_trainer import preprocessing_state, programs
-from tfdist_trainer.checkpoint import Record, StoredCheckpoint
+from tfdist_trainer.checkpoint import CheckpointRecord, StoredCheckpoint
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.initial_checkpoint import existing_checkpoint
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.ensemble import FIELD, Ensemble
 from tfdist_trainer.programs.preprocessing import FILE
-from tfdist_trainer.storage.locations import joined, open_folder, parent
+from tfdist_trainer.storage.locations import join_location, open_folder, parent
 
 
-class Member(ContractModel):
+class EnsembleEntry(ContractModel):
     """An entry of `evaluation.ensemble`."""
 
     checkpoint: str
     config: dict[str, Any] = Field(default_factory=dict)
 
 
-def members(job: ReplicaJob) -> tuple[Member, ...]:
+def members(job: ReplicaJob) -> tuple[EnsembleEntry, ...]:
     """Return the members of the ensemble that the job evaluates; () if it evaluates one checkpoint."""
-    return tuple(map(Member.model_validate, (job.evaluation or {}).get("ensemble") or ()))
+    return tuple(map(EnsembleEntry.model_validate, (job.evaluation or {}).get("ensemble") or ()))
 
 
-def create(job: ReplicaJob, entries: Sequence[Member]) -> Ensemble:
+def create(job: ReplicaJob, entries: Sequence[EnsembleEntry]) -> Ensemble:
     """Return the members `entries` as one program.
 
     Raises:
-        ConfigurationError: the configuration of a member is wrong, or differs from that of its training.
+        ConfigurationError: the configuration of a member is wrong, or not the one of its training.
         StorageError: the state of its preprocessing cannot be read.
     """
     created: dict[tuple[str, str], Program] = {}
@@ -49,7 +49,7 @@ def create(job: ReplicaJob, entries: Sequence[Member]) -> Ensemble:
     return Ensemble(order)
 
 
-def checkpoints(job: ReplicaJob, entries: Sequence[Member]) -> list[tuple[StoredCheckpoint, Record]]:
+def checkpoints(job: ReplicaJob, entries: Sequence[EnsembleEntry]) -> list[tuple[StoredCheckpoint, CheckpointRecord]]:
     """Return the checkpoint of each of the members `entries`, with its record.
 
     Raises:
@@ -62,12 +62,12 @@ def checkpoints(job: ReplicaJob, entries: Sequence[Member]) -> list[tuple[Stored
     ]
 
 
-def _path(job: ReplicaJob, member: Member) -> str:
+def _path(job: ReplicaJob, member: EnsembleEntry) -> str:
     """Return path or URL of a checkpoint; an absolute one replaces the directory."""
-    return joined(job.checkpoint.directory if job.checkpoint else "", member.checkpoint)
+    return join_location(job.checkpoint.directory if job.checkpoint else "", member.checkpoint)
 
 
-def _program(job: ReplicaJob, member: Member, number: int) -> Program:
+def _program(job: ReplicaJob, member: EnsembleEntry, number: int) -> Program:
     if job.training is None:
         raise ConfigurationError("training: is absent; name a program in training.program")
     try:

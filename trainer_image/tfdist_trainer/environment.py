@@ -1,4 +1,4 @@
-"""Reads the environment of this replica, `TFDIST_JOB` and `TF_CONFIG`, once into a frozen `Member`.
+"""Reads the environment of this replica, `TFDIST_JOB` and `TF_CONFIG`, once into a frozen `GangMember`.
 
 `TF_CONFIG` defines the participants of collectives; `TFDIST_JOB` contains everything else. The two are checked
 against each other here, and nowhere later.
@@ -27,7 +27,7 @@ ROUND_ENV: Final = "TFDIST_ROUND"
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GangMember:
     """This replica as a member of its gang. `rank` 0 is the chief: it decides, and only it writes."""
 
     job: ReplicaJob
@@ -57,11 +57,11 @@ class Member:
         return (Role.CHIEF, rank) if rank < chiefs else (Role.WORKER, rank - chiefs)
 
 
-def read_member(environ: Mapping[str, str]) -> Member:
-    """Return this replica's `Member` from its environment.
+def read_member(environ: Mapping[str, str]) -> GangMember:
+    """Return this replica's `GangMember` from its environment.
 
     Raises:
-        UsageError: `TFDIST_JOB` is absent or is no valid `ReplicaJob`.
+        UsageError: `TFDIST_JOB` is absent or not a valid `ReplicaJob`.
         ConfigurationError: `TF_CONFIG` contradicts it or names roles that cannot train together.
     """
     member, text = _read_place(environ), environ.get(ROUND_ENV, "")
@@ -74,17 +74,17 @@ def read_replica(environ: Mapping[str, str]) -> tuple[ReplicaJob, int]:
     """Return the settings of this replica and its number of in-place restarts, whatever `TF_CONFIG` contains.
 
     Raises:
-        UsageError: `TFDIST_JOB` is absent or is no valid `ReplicaJob`.
+        UsageError: `TFDIST_JOB` is absent or not a valid `ReplicaJob`.
     """
     text = environ.get(ROUND_ENV, "")
     return _read_job(environ.get(JOB_ENV)), int(text) if text.isdecimal() else 0
 
 
-def _read_place(environ: Mapping[str, str]) -> Member:
+def _read_place(environ: Mapping[str, str]) -> GangMember:
     job = _read_job(environ.get(JOB_ENV))
     if job.role is Role.EVALUATOR:
         # TF_CONFIG describes the training cluster, which the evaluator must not join: the cluster does not expect it.
-        return Member(job=job, rank=0, size=1, addresses=())
+        return GangMember(job=job, rank=0, size=1, addresses=())
     asynchronous = job.strategy == PARAMETER_SERVER and job.task is Task.TRAIN
     roles = ASYNCHRONOUS_ROLES if asynchronous else GANG_ROLES
     cluster, task = _read_tf_config(environ.get(TF_CONFIG_ENV), roles)
@@ -94,15 +94,15 @@ def _read_place(environ: Mapping[str, str]) -> Member:
                 f"{TF_CONFIG_ENV} is absent, but the gang has {job.replicas}: a {job.strategy} gang of several "
                 "replicas needs it; check what created this pod"
             )
-        return Member(job=job, rank=0, size=1, addresses=())
+        return GangMember(job=job, rank=0, size=1, addresses=())
     role, index = task
     addresses = tuple(address for name in roles for address in cluster.get(name, ()))
     if asynchronous:
         _check_asynchronous(cluster)
         rank = addresses.index(cluster[role][index])
-        return Member(job, rank, 1, addresses, {name: tuple(hosts) for name, hosts in cluster.items()})
+        return GangMember(job, rank, 1, addresses, {name: tuple(hosts) for name, hosts in cluster.items()})
     rank = index if role == Role.CHIEF or Role.CHIEF not in cluster else index + len(cluster[Role.CHIEF])
-    return Member(job=job, rank=rank, size=len(addresses), addresses=addresses)
+    return GangMember(job=job, rank=rank, size=len(addresses), addresses=addresses)
 
 
 def read_report_port(environ: Mapping[str, str]) -> int:

@@ -1,6 +1,6 @@
 """The failures of a replica, with the exit codes and reasons that the controller acts on.
 
-Code that knows the cause raises a typed error. `classify` maps any exception, including those of TensorFlow. A message
+Code that knows the cause raises a typed error. `classify` maps any exception, including TensorFlow's. A message
 states the problem, its place, and the remedy.
 """
 
@@ -118,7 +118,7 @@ _SAME_CALLS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ClassifiedError:
     """The exit code, reason and message for an exception."""
 
     exit_code: ExitCode
@@ -134,7 +134,7 @@ _PEER_WORDS: Final = re.compile(
 _PEER_CANDIDATES: Final = frozenset({"InternalError", "UnknownError", "FailedPreconditionError"})
 
 
-def classify(error: BaseException) -> Failure:
+def classify(error: BaseException) -> ClassifiedError:
     """Return the exit code, reason and one-line message for `error`, without credentials in URLs.
 
     TensorFlow's errors are recognized by class name, so that this does not import TensorFlow: those that a collective
@@ -142,23 +142,23 @@ def classify(error: BaseException) -> Failure:
     damaged file.
     """
     if isinstance(error, TrainerError):
-        return Failure(error.exit_code, error.reason, without_credentials(one_line(cause_of(str(error)))))
+        return ClassifiedError(error.exit_code, error.reason, without_credentials(one_line(cause_of(str(error)))))
     name, text = type(error).__name__, without_credentials(one_line(cause_of(str(error))))
     if isinstance(error, BaseExceptionGroup):
         text += f"; the first: {_first_of(error)}"
     message = f"{name}: {text}"
     if type(error).__module__.startswith("tensorflow"):
         if DIFFERENT_COLLECTIVES.search(text) or _DIFFERENT_SHAPES in text:
-            return Failure(ExitCode.SOFTWARE, TrainerError.reason, f"{name}: {_SAME_CALLS} ({text})")
+            return ClassifiedError(ExitCode.SOFTWARE, TrainerError.reason, f"{name}: {_SAME_CALLS} ({text})")
         if name in PEER_ERRORS or (name in _PEER_CANDIDATES and _PEER_WORDS.search(text)):
-            return Failure(ExitCode.PEER_LOST, PeerLostError.reason, message)
+            return ClassifiedError(ExitCode.PEER_LOST, PeerLostError.reason, message)
         if name == "DataLossError":
-            return Failure(ExitCode.DATA_MALFORMED, DataMalformedError.reason, message)
-    return Failure(ExitCode.SOFTWARE, TrainerError.reason, message)
+            return ClassifiedError(ExitCode.DATA_MALFORMED, DataMalformedError.reason, message)
+    return ClassifiedError(ExitCode.SOFTWARE, TrainerError.reason, message)
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> str:
-    """Return type and message of the first exception of a group that is no group."""
+    """Return type and message of the first exception in a group that is not a group itself."""
     first: BaseException = group
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]

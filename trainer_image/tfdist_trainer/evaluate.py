@@ -1,7 +1,7 @@
 """Evaluates checkpoints on all members of a gang, on every example exactly once.
 
 Each member sums the metrics over its part of the examples, and an all-reduce adds these sums. So the result equals
-that of one process up to floating-point rounding, and `examples` is exact. The chief also writes the result to
+the result of one process up to floating-point rounding, and `examples` is exact. The chief also writes the result to
 the checkpoint directory (`evaluation_store`) and to the TensorBoard run `evaluation`.
 """
 
@@ -15,12 +15,11 @@ import tensorflow as tf
 from tfdist.contract import CheckpointSettings, Phase
 from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import ensemble, log
-from tfdist_trainer.checkpoint import CheckpointReader, Record, StoredCheckpoint
+from tfdist_trainer.checkpoint import CheckpointReader, CheckpointRecord, StoredCheckpoint
 from tfdist_trainer.context import Context
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError
-from tfdist_trainer.evaluation_store import EvaluationResult, EvaluationStore
-from tfdist_trainer.evaluation_summaries import EvaluationSummaries
+from tfdist_trainer.evaluation_store import EvaluationStore, StoredEvaluation
 from tfdist_trainer.initial_checkpoint import LATEST, existing_checkpoint, share_record
 from tfdist_trainer.input_pipeline import open_input_pipeline
 from tfdist_trainer.loop_decision import LoopDecision, agree
@@ -28,8 +27,8 @@ from tfdist_trainer.programs.models import new_model
 from tfdist_trainer.state import restore_model
 from tfdist_trainer.step import EvaluateStep, metric_sums
 from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
-from tfdist_trainer.storage.locations import joined
-from tfdist_trainer.summaries import folder_of
+from tfdist_trainer.storage.locations import join_location
+from tfdist_trainer.summaries import EvaluationSummaries, folder_of
 from tfdist_trainer.timestamps import now_text
 
 
@@ -37,7 +36,7 @@ from tfdist_trainer.timestamps import now_text
 class Evaluation:
     """The outcome of evaluating one checkpoint."""
 
-    result: EvaluationResult
+    result: StoredEvaluation
     details: Mapping[str, Mapping[str, Any]]
     """Results of metrics that are not a single number, by metric."""
 
@@ -47,7 +46,7 @@ def evaluate(context: Context) -> EvaluationReport:
 
     Raises:
         ConfigurationError: the job has no `checkpoint.directory`, or `checkpoint.restore` is `None`.
-        DataMissingError: there is no checkpoint, or no example.
+        DataMissingError: no checkpoint, or no example, exists.
         StorageError: the checkpoint cannot be read.
     """
     settings = checkpoint_settings_of(context)
@@ -114,7 +113,7 @@ class CheckpointEvaluator:
         """Names of the metrics in a result."""
         return tuple(self._sums.results(self._sums.zeros()))
 
-    def evaluate(self, *checkpoints: tuple[StoredCheckpoint, Record]) -> Evaluation:
+    def evaluate(self, *checkpoints: tuple[StoredCheckpoint, CheckpointRecord]) -> Evaluation:
         """Evaluate a checkpoint, or one for each member of an ensemble, over all examples of all members; a collective.
 
         Raises:
@@ -132,7 +131,7 @@ class CheckpointEvaluator:
         )
         sums = self._total()
         values = dict(self._sums.results(sums)) | ({"skipped_records": self._skipped} if self._skipped else {})
-        result = EvaluationResult(
+        result = StoredEvaluation(
             step=cursor.step,
             checkpoint=str(last_checkpoint) if len(checkpoints) == 1 else None,
             metrics=values,
@@ -159,16 +158,16 @@ class CheckpointEvaluator:
         return total
 
 
-def _find(context: Context, settings: CheckpointSettings) -> tuple[StoredCheckpoint, Record]:
+def _find(context: Context, settings: CheckpointSettings) -> tuple[StoredCheckpoint, CheckpointRecord]:
     """Return the checkpoint to evaluate: the given path, or this job's final one, or the newest complete one.
 
     Raises:
-        DataMissingError: there is no checkpoint.
+        DataMissingError: no checkpoint exists.
         StorageError: the checkpoint is damaged.
     """
     gang = context.gang
     if settings.restore != LATEST:
-        return existing_checkpoint(joined(settings.directory, settings.restore))
+        return existing_checkpoint(join_location(settings.directory, settings.restore))
     reader = CheckpointReader(settings.directory)
     final_record = reader.final(context.member.job.uid) if gang.member.is_chief else None
     step = round(gang.broadcast_from_chief(final_record.step + 1 if final_record else 0)) - 1

@@ -22,7 +22,7 @@ from tfdist.contract_model import ContractModel
 from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import log
 from tfdist_trainer.errors import StorageError
-from tfdist_trainer.storage.folder import DamagedError, Folder
+from tfdist_trainer.storage.folder import DamagedError, StorageFolder
 from tfdist_trainer.storage.locations import Location, open_folder
 
 DIRECTORY: Final = "evaluation"
@@ -33,7 +33,7 @@ STOP: Final = "stop.json"
 Model = TypeVar("Model", bound=ContractModel)
 
 
-class EvaluationResult(EvaluationReport):
+class StoredEvaluation(EvaluationReport):
     """The result of one checkpoint. `job` and `saved_at` distinguish it from another checkpoint of the same step."""
 
     job: str = ""
@@ -47,7 +47,7 @@ class EvaluationResult(EvaluationReport):
         return EvaluationReport.model_validate(self.model_dump(include=set(EvaluationReport.model_fields)))
 
 
-class Best(EvaluationResult):
+class Best(StoredEvaluation):
     """`best.json`: the best checkpoint, with the metric and goal it was selected by."""
 
     metric: str
@@ -62,7 +62,7 @@ class CheckpointReference(ContractModel):
     reason: str = ""
 
 
-class EarlyStopping(ContractModel):
+class StopPolicy(ContractModel):
     """`evaluation.earlyStopping`, see `tfdist.api.training`."""
 
     patience: int
@@ -74,19 +74,19 @@ class BestPolicy(ContractModel):
 
     metric: str = "accuracy"
     goal: str = "Maximize"
-    early_stopping: EarlyStopping | None = None
+    early_stopping: StopPolicy | None = None
 
-    def value(self, result: EvaluationResult) -> float | None:
+    def value(self, result: StoredEvaluation) -> float | None:
         """Return the value to maximize; None if the metric is not finite."""
         metric = result.metrics.get(self.metric)
         return metric if metric is None or self.goal == "Maximize" else -metric
 
-    def ranked(self, results: Iterable[EvaluationResult]) -> list[EvaluationResult]:
+    def rank(self, results: Iterable[StoredEvaluation]) -> list[StoredEvaluation]:
         """Return the results that have a value, the best first; of equal values the earlier step first."""
         candidates = [(value, result) for result in results if (value := self.value(result)) is not None]
         return [result for _, result in sorted(candidates, key=lambda item: (-item[0], item[1].step))]
 
-    def early_stop_reason(self, results: Iterable[EvaluationResult]) -> str:
+    def early_stop_reason(self, results: Iterable[StoredEvaluation]) -> str:
         """Return the reason to stop training early; "" if training should continue.
 
         A checkpoint whose metric is not finite counts as no improvement.
@@ -125,14 +125,14 @@ class EvaluationStore:
         self._results = self.folder.folder(DIRECTORY)
         self._job = job
 
-    def results(self) -> dict[int, EvaluationResult]:
+    def results(self) -> dict[int, StoredEvaluation]:
         """Return this job's results by step; damaged files are ignored."""
-        results: dict[int, EvaluationResult] = {}
+        results: dict[int, StoredEvaluation] = {}
         for name in self._results.names():
             path = PurePosixPath(name)
             if path.suffix != ".json" or not path.stem.isdecimal():
                 continue
-            result = _read(self._results, name, EvaluationResult)
+            result = _read(self._results, name, StoredEvaluation)
             if result is not None and result.job == self._job:
                 results[result.step] = result
         return results
@@ -145,7 +145,7 @@ class EvaluationStore:
         """Record that no checkpoint is being evaluated."""
         self._results.remove(IN_PROGRESS)
 
-    def record(self, result: EvaluationResult, details: Mapping[str, Mapping[str, Any]]) -> None:
+    def record(self, result: StoredEvaluation, details: Mapping[str, Mapping[str, Any]]) -> None:
         """Write a result, its details first: if the result exists, so do the details."""
         if details:
             text = json.dumps({"step": result.step, "examples": result.examples} | dict(details))
@@ -153,10 +153,10 @@ class EvaluationStore:
         self._write(f"{result.step}.json", result.to_json())
 
     def update_best(
-        self, policy: BestPolicy, results: Mapping[int, EvaluationResult], exists: Callable[[EvaluationResult], bool]
-    ) -> EvaluationResult | None:
+        self, policy: BestPolicy, results: Mapping[int, StoredEvaluation], exists: Callable[[StoredEvaluation], bool]
+    ) -> StoredEvaluation | None:
         """Write the best of the results whose checkpoint `exists` to `best.json`, and return it."""
-        best = next((result for result in policy.ranked(results.values()) if exists(result)), None)
+        best = next((result for result in policy.rank(results.values()) if exists(result)), None)
         if best is not None:
             stored = Best(**best.model_dump(), metric=policy.metric, goal=policy.goal)
             if _read(self.folder, BEST, Best) != stored:
@@ -205,8 +205,8 @@ def protected_steps(directory: Location) -> frozenset[int] | None:
     return frozenset(reference.step for reference in references if reference is not None)
 
 
-def _read(folder: Folder, name: str, model: type[Model]) -> Model | None:
-    """Return the content of a file; None if it does not exist, or is damaged, which is logged. Raises as `Folder`."""
+def _read(folder: StorageFolder, name: str, model: type[Model]) -> Model | None:
+    """Return the content of a file; None if it is absent, or damaged, which is logged. Raises as `StorageFolder`."""
     try:
         return _parse(folder, name, model)
     except DamagedError as error:
@@ -214,7 +214,7 @@ def _read(folder: Folder, name: str, model: type[Model]) -> Model | None:
         return None
 
 
-def _parse(folder: Folder, name: str, model: type[Model]) -> Model | None:
+def _parse(folder: StorageFolder, name: str, model: type[Model]) -> Model | None:
     """Return the content of a file; None if it does not exist.
 
     Raises:

@@ -17,7 +17,7 @@ from tfdist.api.training import EvaluationMode
 from tfdist.contract import Phase
 from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import log
-from tfdist_trainer.checkpoint import CheckpointReader, FinalRecord, Record, StoredCheckpoint
+from tfdist_trainer.checkpoint import CheckpointReader, CheckpointRecord, FinalRecord, StoredCheckpoint
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.evaluate import (
@@ -27,7 +27,7 @@ from tfdist_trainer.evaluate import (
     evaluation_store_of,
     evaluation_summaries_of,
 )
-from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult
+from tfdist_trainer.evaluation_store import BestPolicy, StoredEvaluation
 from tfdist_trainer.program_model import export_checkpoint
 from tfdist_trainer.step import metric_sums
 from tfdist_trainer.storage.folder import DamagedError
@@ -38,7 +38,7 @@ POLL_SECONDS: Final = 1.0
 
 ENDLESS: Final = range(2**31 - 1)
 
-Evaluate = Callable[[StoredCheckpoint, Record], Evaluation]
+Evaluate = Callable[[StoredCheckpoint, CheckpointRecord], Evaluation]
 
 
 def wait_for_checkpoint(context: Context, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -138,7 +138,7 @@ class Evaluator:
         """
         while True:
             final_record = self._reader.final(self._job)
-            pending = self._pending(final_record)
+            pending = self._pending_checkpoints(final_record)
             if not pending:
                 break
             last = final_record is not None and final_record.step in pending
@@ -155,8 +155,8 @@ class Evaluator:
         self._report(Phase.FINISHED, final_record, best)
         return True
 
-    def _pending(self, final_record: FinalRecord | None) -> dict[int, Record]:
-        """Return the checkpoints without a result, by step: those of this job, and the last one of any job."""
+    def _pending_checkpoints(self, final_record: FinalRecord | None) -> dict[int, CheckpointRecord]:
+        """Return the checkpoints without a result, by step: all of this job, and the last one of any job."""
         last = final_record.step if final_record else -1
         return {
             record.cursor.step: record
@@ -164,12 +164,12 @@ class Evaluator:
             if (record.writer.job == self._job or record.cursor.step == last) and not self._is_evaluated(record)
         }
 
-    def _is_evaluated(self, record: Record) -> bool:
+    def _is_evaluated(self, record: CheckpointRecord) -> bool:
         step = record.cursor.step
         result = self._results.get(step)
         return (result is not None and result.saved_at == record.time) or (step, record.time) in self._unreadable
 
-    def _evaluate_one(self, record: Record, *, required: bool) -> None:
+    def _evaluate_one(self, record: CheckpointRecord, *, required: bool) -> None:
         """Evaluate a checkpoint; skip it if it is removed or damaged, unless it is `required`."""
         step = record.cursor.step
         checkpoint = self._reader.path_of(step)
@@ -200,12 +200,12 @@ class Evaluator:
             self._store.request_stop(max(self._results), reason)
         self._report(Phase.EVALUATING, self._reader.final(self._job), self._update_best())
 
-    def _update_best(self) -> EvaluationResult | None:
+    def _update_best(self) -> StoredEvaluation | None:
         return self._store.update_best(
             self._policy, self._results, lambda result: self._reader.has(result.step, result.saved_at)
         )
 
-    def _report(self, phase: Phase, final_record: FinalRecord | None, best: EvaluationResult | None) -> None:
+    def _report(self, phase: Phase, final_record: FinalRecord | None, best: StoredEvaluation | None) -> None:
         newest = self._results[max(self._results)]
         last = self._results.get(final_record.step) if final_record else None
         self._reporter.update(
@@ -217,5 +217,5 @@ class Evaluator:
         )
 
 
-def _report_of(result: EvaluationResult | None) -> EvaluationReport | None:
+def _report_of(result: StoredEvaluation | None) -> EvaluationReport | None:
     return result.report if result else None

@@ -4,8 +4,8 @@
                      /saved_model/    format `SavedModel`
                /best/...              the same of the best evaluation
 
-A former folder, such as that of an earlier job of the same name, is replaced as a whole (`Folder.replaced`) by the one
-writer that has claimed it. In an object store the names stay the same, because TensorFlow Serving and
+The folder of an earlier job of the same name is replaced as a whole (`StorageFolder.replace_folder`), by the one writer
+that has claimed it. In an object store the names stay the same, because TensorFlow Serving and
 `keras.models.load_model` follow no pointer to a version: `saved_model.pb`, without which they find no SavedModel, is
 removed before the other files are replaced, and written after them; `model.keras` is one object, replaced at once.
 """
@@ -64,7 +64,7 @@ def export(settings: ExportSettings, which: ExportedModel, model: Any, step: int
     fence = Fence(claimed, writer)
     fence.claim()
     try:
-        with fence.explained(), directory.replaced(name, MARKER, fence.check) as folder:
+        with fence.explain_errors(), directory.replace_folder(name, MARKER, fence.check) as folder:
             for each in settings.formats:
                 _save(each, model, folder)
     finally:

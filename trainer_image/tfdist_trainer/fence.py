@@ -4,9 +4,9 @@ A pod on a node that does not respond may continue to train while its successor 
 in `fence.json` before its first step, and checks the claim before every write; a chief that finds a later claim stops.
 The window between check and rename is short; without locks a file system cannot close it: the successor has read
 the directory before, and a checkpoint of the old attempt is still valid. An object store compares and writes the claim
-at once, so that of two writers that claim at the same time the second finds the claim of the first.
+at once: of two writers that claim at the same time, the second finds the claim of the first.
 
-Each exported model has a claim of its own, in the folder of its replacement (`Folder.replaced`).
+Each exported model has a claim of its own, in the folder of its replacement (`StorageFolder.replace_folder`).
 
 Another job may claim the directory only after its writer has ended (`writer_heartbeat`). A job of the same name has
 replaced the former: Kubernetes allows one job of a name at a time in a cluster. In another cluster it is another job.
@@ -65,7 +65,7 @@ class Writer(ContractModel):
 
 
 def writer_of(job: ReplicaJob, round_number: int) -> Writer:
-    """Return this replica of `job`, after so many in-place restarts, as the writer of a checkpoint."""
+    """Return this replica of `job`, after `round_number` in-place restarts, as the writer of a checkpoint."""
     return Writer(
         job=job.uid,
         name=job.name,
@@ -103,7 +103,7 @@ class Fence:
             holder = self._holder(text)  # a third job may have claimed it meanwhile: the next check finds that
         if holder is not None and holder.job == self._writer.job and _rank(holder) > _rank(self._writer):
             raise self._fenced_off(holder)
-        # First the heartbeat: a claim without one counts as that of a job that has ended.
+        # First the heartbeat: a claim without one counts as the claim of a job that has ended.
         writer_heartbeat.remove_others(self._folder, self._writer.job)
         self._heartbeat.start()
         if not self._folder.swap_text(FILE, self._writer.to_json(), expected=text):
@@ -117,7 +117,7 @@ class Fence:
             raise self._fenced_off(holder)
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         """Raise the error of `check`, if there is one, in place of an error of the storage in the block.
 
         A successor removes partial files of this writer: that is not a failure of the storage.

@@ -24,7 +24,7 @@ class FitProgress:
         """Whether `step` includes the batches before the first one of this `fit` in its epoch."""
 
     def begin_epoch(self, epoch: int, iterations: int | None) -> None:
-        """Begin `epoch`, from 0; `iterations` are those of the optimizer, None if unknown."""
+        """Begin `epoch`, from 0; `iterations` are the optimizer's, None if unknown."""
         if self.step is None:
             # A GAN may train with optimizers of its own: the one that it is compiled with has 0 after a restart, too.
             self._is_counted = bool(iterations) or epoch == 0

@@ -11,18 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdist.contract_reports import SlowReplica
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.slow_member import SlowMemberRule, slow_replica
 
 MAX_SHARED: Final = 512
-"""Members that share their times in one exchange: 8 KiB. Those of a larger gang take turns."""
+"""Members that share their times in one exchange: 8 KiB. The members of a larger gang take turns."""
 
 _FIGURES: Final = 2
 """Figures of a member: own time and input wait of a step, in seconds."""
 
 
 class GangTimes:
-    """One member's times, and at the chief those of all members.
+    """One member's times, and at the chief the times of all members.
 
     Args:
         rank: of this member, from 0; 0 is the chief.
@@ -43,7 +43,7 @@ class GangTimes:
         self._is_traced = False
         self._all = np.zeros([size, _FIGURES])
 
-    def slow_replica(self, member: Member) -> SlowReplica | None:
+    def slow_replica(self, member: GangMember) -> SlowReplica | None:
         """Return the slow replica of the gang of `member`; None if there is none, and on all members but the chief."""
         slow = self._rule.named
         if slow is None:
@@ -64,7 +64,7 @@ class GangTimes:
             self._sums += max(0.0, seconds - exchange_wait), input_wait, seconds
         self._is_traced = True
 
-    def shared(self) -> list[float]:
+    def figures_to_share(self) -> list[float]:
         """Return the figures to add up over all members in the next exchange; equally many at all members."""
         if self._size == 1:
             return []
@@ -75,7 +75,7 @@ class GangTimes:
         return list(figures.ravel())
 
     def receive(self, sums: npt.NDArray[np.float64]) -> None:
-        """Record the sums over all members of what `shared` returned, seconds, [figures]."""
+        """Record the sums over all members of what `figures_to_share` returned, seconds, [figures]."""
         if self._size == 1:
             return
         figures = sums.reshape(-1, _FIGURES)[: self._size - self._first]

@@ -10,9 +10,9 @@ that this job has written are damaged, it does not begin again by itself.
 from typing import Final
 
 from tfdist.contract import CheckpointSettings
-from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, Record, StoredCheckpoint
+from tfdist_trainer.checkpoint import CheckpointReader, CheckpointRecord, CheckpointWriter, StoredCheckpoint
 from tfdist_trainer.errors import DataMissingError, StorageError
-from tfdist_trainer.storage.locations import joined
+from tfdist_trainer.storage.locations import join_location
 from tfdist_trainer.stored_checkpoint import stored_checkpoint
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
@@ -22,7 +22,7 @@ NOTHING: Final = "None"
 
 def initial_checkpoint(
     gang: ReplicaGroup, settings: CheckpointSettings, job: str, writer: CheckpointWriter | None = None
-) -> tuple[StoredCheckpoint, Record] | None:
+) -> tuple[StoredCheckpoint, CheckpointRecord] | None:
     """Return the initial checkpoint as the chief sees it, and its record; None if there is none. A collective.
 
     The `writer` of the chief first claims the directory, and then moves the checkpoints that must not be resumed from.
@@ -43,7 +43,7 @@ def initial_checkpoint(
     record = share_record(gang, reader, newest)
     result = (reader.path_of(record.cursor.step), record) if record else None
     if record is None and settings.restore not in {LATEST, NOTHING}:
-        checkpoint = stored_checkpoint(joined(settings.directory, settings.restore))
+        checkpoint = stored_checkpoint(join_location(settings.directory, settings.restore))
         result = checkpoint, read_named(checkpoint)
     if writer is not None:
         writer.set_damaged_aside()
@@ -52,7 +52,7 @@ def initial_checkpoint(
     return result
 
 
-def read_named(checkpoint: StoredCheckpoint, field: str = "checkpoint.restore") -> Record:
+def read_named(checkpoint: StoredCheckpoint, field: str = "checkpoint.restore") -> CheckpointRecord:
     """Return the record of a checkpoint, the value of `field`.
 
     Raises:
@@ -64,7 +64,7 @@ def read_named(checkpoint: StoredCheckpoint, field: str = "checkpoint.restore") 
         raise StorageError(f"{field}: {error}") from None
 
 
-def existing_checkpoint(path: str, field: str = "checkpoint.restore") -> tuple[StoredCheckpoint, Record]:
+def existing_checkpoint(path: str, field: str = "checkpoint.restore") -> tuple[StoredCheckpoint, CheckpointRecord]:
     """Return the checkpoint at `path`, a path or URL and the value of `field`, that an evaluation needs.
 
     Raises:
@@ -77,7 +77,9 @@ def existing_checkpoint(path: str, field: str = "checkpoint.restore") -> tuple[S
     return checkpoint, read_named(checkpoint, field)
 
 
-def share_record(gang: ReplicaGroup, reader: CheckpointReader, chosen: Record | None) -> Record | None:
+def share_record(
+    gang: ReplicaGroup, reader: CheckpointReader, chosen: CheckpointRecord | None
+) -> CheckpointRecord | None:
     """Return the record that the chief has `chosen`, on all members; a collective.
 
     Raises:

@@ -38,14 +38,14 @@ class InputPipeline:
 
     @property
     def steps(self) -> int:
-        """Steps in an epoch: after so many every member has used all its examples."""
+        """Steps in an epoch, after which every member has used all its examples."""
         replicas = self.gang.replicas if self.examples.by_index else self.gang.replicas_per_member
         return steps_needed(self.counts, self.batch_size, replicas)
 
     def steps_left(self, cursor: DataCursor) -> int:
         """Return the steps from `cursor` to the end of its epoch.
 
-        With examples that are read by index, the steps before may be those of a gang of another size.
+        With examples that are read by index, a gang of another size may have taken the steps before.
         """
         if not self.examples.by_index:
             return self.steps - cursor.step_in_epoch

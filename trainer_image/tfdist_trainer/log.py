@@ -11,7 +11,7 @@ _also: dict[str, object] = {}
 
 
 def also(**fields: object) -> None:
-    """Append `fields` to every further event; replaces those of the last call."""
+    """Append `fields` to every further event; replaces the fields of the last call."""
     _also.clear()
     _also.update(fields)
 

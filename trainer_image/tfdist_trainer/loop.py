@@ -7,14 +7,14 @@ others: the same executions, the same collectives in the same order. Only the ch
 import contextlib
 import time
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
 
 from tfdist.api.export import ExportedModel
 from tfdist.contract import Phase
-from tfdist.contract_reports import SlowReplica
+from tfdist.contract_reports import ProgressReport, SlowReplica
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import DataCursor
 from tfdist_trainer.context import Context
@@ -25,7 +25,6 @@ from tfdist_trainer.loop_decision import LoopDecision, agree
 from tfdist_trainer.non_finite import check_steps, check_weight, variable_error
 from tfdist_trainer.program_model import export_checkpoint, new_state
 from tfdist_trainer.programs.config import last_epoch
-from tfdist_trainer.resume import resume_cursor
 from tfdist_trainer.saving import Saver
 from tfdist_trainer.state import State
 from tfdist_trainer.step import StepOptions, StepStats, TrainStep, metric_sums
@@ -33,9 +32,32 @@ from tfdist_trainer.step_variables import BatchNormSync, FiniteCheck
 from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
 from tfdist_trainer.summaries import Summaries, folder_of
 from tfdist_trainer.timestamps import now_text
-from tfdist_trainer.training_input import open_training_input
-from tfdist_trainer.training_log import TrainingLog
+from tfdist_trainer.training_input import open_training_input, resume_cursor
 from tfdist_trainer.xla_autotuner import XlaAutotuner
+
+LOG_SECONDS: Final = 5.0
+"""Shortest time between two lines."""
+
+
+class TrainingLog:
+    """Logs the progress in reports."""
+
+    def __init__(self) -> None:
+        self._logged_at = 0.0
+
+    def write(self, report: ProgressReport) -> None:
+        """Log `report`, of a training that has a step, unless the last line is recent."""
+        if time.monotonic() - self._logged_at < LOG_SECONDS:
+            return
+        self._logged_at = time.monotonic()
+        log.event(
+            "train",
+            step=f"{report.step}/{report.total_steps}",
+            epoch=(report.epoch or 0) + 1,
+            examplesPerSecond=report.examples_per_second,
+            stepMillis=report.step_time_millis,
+            **report.metrics,
+        )
 
 
 def train(context: Context) -> None:
@@ -46,14 +68,14 @@ def train(context: Context) -> None:
         NotFiniteError: a loss or gradient is not finite, and the program does not skip such steps.
     """
     pipeline = open_training_input(context)
-    training = Training(context, pipeline, new_state(context))
+    training = TrainingLoop(context, pipeline, new_state(context))
     if context.start_barrier is not None:
         training.warm_up_step()
         context.start_barrier.wait()
     training.run()
 
 
-class Training:
+class TrainingLoop:
     """One training run."""
 
     def __init__(self, context: Context, pipeline: InputPipeline, state: State) -> None:
@@ -163,7 +185,7 @@ class Training:
         if compiled and self._xla.compiles_next:
             steps = 1
         save, stop_early = self._saver.is_due(cursor), bool(self._saver.early_stop_reason(cursor.step))
-        stop = self._context.preemption.requested
+        stop = self._context.preemption.is_requested
         return agree(self._gang, LoopDecision(steps, save, stop, compiled, stop_early), self._times)
 
     def _save_or_stop(self, decision: LoopDecision) -> None:
@@ -183,7 +205,7 @@ class Training:
         """Run the steps decided on, then count and report them."""
         if decision.compiled and self._xla.compiles_next:
             self._reporter.update(phase=Phase.COMPILING)  # which takes longer than steps do
-        with self._summaries.profiled(self._cursor.step, decision.steps):
+        with self._summaries.profile_steps(self._cursor.step, decision.steps):
             started_at = time.monotonic()
             stats = self._compute(decision)
             seconds = time.monotonic() - started_at
@@ -216,7 +238,7 @@ class Training:
                 raise ConfigurationError(
                     f"runtime.xla: XLA cannot compile the steps of this program; use Auto or Off ({reason})"
                 ) from None
-            self._xla.failed(reason)
+            self._xla.record_failure(reason)
             # The failed step has consumed a batch without using it.
             self._start_iterator()
             return None

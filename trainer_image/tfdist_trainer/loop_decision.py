@@ -37,7 +37,7 @@ def agree(gang: ReplicaGroup, proposal: LoopDecision, times: GangTimes | None = 
     """
     chief = gang.member.is_chief
     values = [proposal.steps, proposal.save, proposal.compiled, proposal.stop_early] if chief else [0, 0, 0, 0]
-    shared = times.shared() if times is not None else []
+    shared = times.figures_to_share() if times is not None else []
     (steps, save, compiled, stop_early, stop), figures = np.split(
         gang.all_reduce_sum([*values, proposal.stop, *shared]), [_DECISION_VALUES]
     )

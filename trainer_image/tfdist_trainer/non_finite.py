@@ -37,7 +37,7 @@ def check_weight(sums: Sequence[float], epoch: int, *, skip: bool) -> None:
     """Check the sums of an epoch, which begin with the number of examples, the weighted loss and the weight.
 
     Raises:
-        DataMalformedError: all examples have the weight 0, which trains nothing. Those of steps that the program does
+        DataMalformedError: all examples have the weight 0, which trains nothing. Steps that the program does
             `skip` have no weight either, and are no error.
     """
     examples, _, weight = sums[:3]

@@ -17,30 +17,30 @@ import tensorflow as tf
 from tfdist.contract_reports import SlowReplica
 from tfdist_trainer import log
 from tfdist_trainer.closure_times import ClosureTimes
-from tfdist_trainer.closures import PER_WORKER, Closure, ClosureQueue, FinishedClosure, added
+from tfdist_trainer.closures import PER_WORKER, Closure, ClosureQueue, FinishedClosure, add_stats
 from tfdist_trainer.context import Context
 from tfdist_trainer.data.pipeline import ExampleSource
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.input_pipeline import InputPipeline, open_input_pipeline
 from tfdist_trainer.keras_compat import raw
-from tfdist_trainer.loop import Training
+from tfdist_trainer.loop import TrainingLoop
 from tfdist_trainer.loop_decision import LoopDecision
 from tfdist_trainer.program_model import new_state
 from tfdist_trainer.state import State
 from tfdist_trainer.step import StepStats
 from tfdist_trainer.strategies.servers import shut_down_servers
 from tfdist_trainer.upstream.coordinator import DatasetTooLargeError, per_worker_iterator
-from tfdist_trainer.worker_input import FIELD, full_batches, of_all_workers, worker_examples
+from tfdist_trainer.worker_input import FIELD, all_workers_source, full_batches, worker_examples
 
 
 def train(context: Context) -> None:
     """Train with the workers of this gang; as `loop.train`, whose errors it raises."""
     coordinator = tf.distribute.coordinator.ClusterCoordinator(context.gang.strategy)
     sources = worker_examples(context.program, len(context.member.cluster["worker"]))
-    pipeline = open_input_pipeline(context.gang, of_all_workers(sources), context.config, FIELD)
+    pipeline = open_input_pipeline(context.gang, all_workers_source(sources), context.config, FIELD)
     state = new_state(context)
     log.event("variable-placement", **variable_placement(state.model.variables))
-    AsynchronousTraining(context, pipeline, state, coordinator, sources).run()
+    AsynchronousTrainingLoop(context, pipeline, state, coordinator, sources).run()
     shut_down_servers(context.member)
 
 
@@ -54,7 +54,7 @@ def variable_placement(variables: Iterable[Any]) -> dict[str, int]:
     return dict(sorted(placement.items()))
 
 
-class AsynchronousTraining(Training):
+class AsynchronousTrainingLoop(TrainingLoop):
     """Training whose steps are taken by workers, each on a part of the examples, repeatedly until all are finished.
 
     Closures are scheduled ahead of the data cursor, which counts finished steps; the chief waits for all of them only
@@ -130,7 +130,7 @@ class AsynchronousTraining(Training):
         return LoopDecision(
             steps=steps,
             save=self._saver.is_due(cursor),
-            stop=self._context.preemption.requested,
+            stop=self._context.preemption.is_requested,
             stop_early=bool(self._saver.early_stop_reason(cursor.step)),
         )
 
@@ -140,7 +140,7 @@ class AsynchronousTraining(Training):
         if self._config.profile is None:
             self._count(until)
             return
-        with self._summaries.profiled(self._cursor.step, decision.steps):
+        with self._summaries.profile_steps(self._cursor.step, decision.steps):
             while self._cursor.step < until:
                 self._count(until)
 
@@ -163,7 +163,7 @@ class AsynchronousTraining(Training):
             finished += int(parts[-1].done)
             if parts[-1].not_finite:
                 break
-        stats = added(parts, self._workers)
+        stats = add_stats(parts, self._workers)
         started, self._counted_at = self._counted_at, time.monotonic()
         seconds = self._counted_at - started
         self._tuner.observe(int(stats.done), seconds * self._workers)

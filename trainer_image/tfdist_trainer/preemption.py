@@ -1,11 +1,11 @@
 """Preemption: SIGTERM announces that this replica is killed after a grace period.
 
-The training loop checks `requested`; when the gang has agreed on a step, it saves that step and exits 42. But the
+The training loop checks `is_requested`; when the gang has agreed on a step, it saves that step and exits 42. But the
 main thread may be blocked in a collective that never returns, and Python runs signal handlers on the main thread
 only. So a second thread waits for the signal, and ends the process if the loop has not done so in time, or
 immediately if there is nothing to save.
 
-The signal is blocked in every thread, and that thread takes it with `sigwait`. There is no handler that could be
+The signal is blocked in every thread, and that thread takes it with `sigwait`. No handler is left that could be
 replaced: TensorFlow's coordination service installs its own when it starts
 (`xla/tsl/distributed_runtime/preemption/preemption_notifier.cc`), and a SIGTERM that arrived during the join would be
 lost. Process 1 of a container receives the signal too, because a blocked signal is never ignored.
@@ -46,7 +46,7 @@ class PreemptionHandler:
         self.can_save = False
 
     @property
-    def requested(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether the loop should save and stop."""
         return self._arrived.is_set()
 

@@ -16,7 +16,7 @@ from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.input_pipeline import example_counts
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.preprocessing import FILE, AdaptableProgram, Reducer
-from tfdist_trainer.storage.folder import DamagedError, Folder
+from tfdist_trainer.storage.folder import DamagedError, StorageFolder
 from tfdist_trainer.storage.locations import open_folder
 
 
@@ -25,7 +25,7 @@ def prepare(context: Context) -> None:
 
     Raises:
         StorageError: an evaluation, or a member, cannot read the stored state.
-        ConfigurationError: the configuration of an evaluation differs from that of the training.
+        ConfigurationError: the configuration of an evaluation is not the one of the training.
         DataMissingError: a file does not exist.
         DataMalformedError: a file does not match the configuration.
     """
@@ -54,12 +54,12 @@ def prepare(context: Context) -> None:
     program.load(state or {})
 
 
-def restore(program: Program, folder: Folder) -> None:
+def restore(program: Program, folder: StorageFolder) -> None:
     """Load the state in a checkpoint directory, if `program` has preprocessing that is adapted to data.
 
     Raises:
         StorageError: the file cannot be read.
-        ConfigurationError: the configuration differs from that of the training.
+        ConfigurationError: the configuration is not the one of the training.
     """
     if isinstance(program, AdaptableProgram):
         program.load(_read(folder, _digest(program), strict=True) or {})
@@ -69,7 +69,7 @@ def _digest(program: AdaptableProgram) -> str:
     return hashlib.sha256(json.dumps(program.fingerprint(), sort_keys=True).encode()).hexdigest()
 
 
-def _read(folder: Folder, digest: str, *, strict: bool) -> Mapping[str, Any] | None:
+def _read(folder: StorageFolder, digest: str, *, strict: bool) -> Mapping[str, Any] | None:
     """Return the stored state if it was adapted with the same settings; otherwise None, or an error if `strict`."""
     path = folder.place(FILE)
     try:

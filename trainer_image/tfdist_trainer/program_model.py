@@ -48,7 +48,7 @@ def _with_loss_scale(optimizer: Any) -> keras.optimizers.Optimizer:
 def export_checkpoint(context: Context, which: ExportedModel, checkpoint: StoredCheckpoint, step: int) -> None:
     """Export the model in a checkpoint if the job requests `which`, and report it; on one member only.
 
-    The model is a new one in this process alone: those of training are copies on several replicas, or on servers.
+    The model is a new one in this process alone: the models of training are copies on several replicas, or on servers.
 
     Raises:
         CheckpointUnwritableError: the export directory cannot be written, or a later attempt has claimed it.

@@ -1,8 +1,8 @@
 """The remaining time of a training, estimated from when its steps were reported.
 
 The steps of a few seconds do not show what a training takes: callbacks, validations and checkpoints come between
-epochs. So the speed is that of a window with at least one whole epoch, once there is one, and at least half of the time
-measured, so that it follows a change of speed.
+epochs. So the speed is taken from a window with at least one whole epoch, once one has ended, and at least half of the
+time measured, so that it follows a change of speed.
 """
 
 from typing import Final, NamedTuple
@@ -40,7 +40,7 @@ class RemainingTime:
             now: the time of the report, in monotonic seconds.
 
         Returns:
-            None while there is no basis for an estimate, and if the total number of steps is unknown.
+            None without a basis for an estimate, and if the total number of steps is unknown.
         """
         if self._has_total and not report.total_steps:  # cleared: another training begins
             self._start_again(None, report.epoch)

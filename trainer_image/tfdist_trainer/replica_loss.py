@@ -1,4 +1,4 @@
-"""The loss of one replica: that of the examples that count, and the additional losses of the model.
+"""The loss of one replica: of the examples that count, and the additional losses of the model.
 
 Additional losses are what Keras has in `Model.losses`: regularizers, and what layers add by `add_loss`.
 """
@@ -14,7 +14,7 @@ from tfdist_trainer.errors import ConfigurationError
 
 
 def without_uncounted(batch: Batch) -> Batch:
-    """Return `batch` with examples that count in place of those of weight 0, whose loss may be not finite.
+    """Return `batch` with examples that count in place of examples of weight 0, whose loss may be not finite.
 
     The weight alone does not suffice: the gradient of an infinite loss is NaN, also times 0. Padding repeats the
     examples of its batch in the same order, so it stays what it is. A batch in which no example counts is unchanged.
@@ -72,7 +72,7 @@ def has_additional_loss(predict: Callable[..., Any], model: Any, features: Any) 
 
 
 def add_to_sums(sums: tf.Tensor, additional: tf.Tensor | None) -> tf.Tensor:
-    """Return the sums of the metrics of a batch with the `additional` loss in those of the loss, the first metric."""
+    """Return the sums of the metrics of a batch with the `additional` loss added to the loss, the first metric."""
     if additional is None:
         return sums
     examples, loss, weight, remaining = tf.split(sums, [1, 1, 1, sums.shape[0] - 3])
@@ -84,7 +84,7 @@ def per_example(losses: Any, weights: tf.Tensor) -> tf.Tensor:
     """Return `losses` as float32 after checking that they have one value per example.
 
     Raises:
-        ConfigurationError: they are no tensor, or the shape is not [batch].
+        ConfigurationError: they are not a tensor, or the shape is not [batch].
     """
     try:
         losses = tf.convert_to_tensor(losses)

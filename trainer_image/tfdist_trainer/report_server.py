@@ -36,7 +36,7 @@ _GAUGES: Final = {
 def serve(reporter: Reporter, port: int, stacks: Callable[[], str] | None = None) -> ThreadingHTTPServer:
     """Start the server on `port` (0 for a free one) and return it; its threads are daemons.
 
-    `stacks` returns the stacks to serve; by default those of this process.
+    `stacks` returns the stacks to serve; by default of this process.
 
     Raises:
         UsageError: the port cannot be bound.

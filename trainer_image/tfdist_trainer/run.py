@@ -12,7 +12,7 @@ from tfdist.contract import Role, Task
 from tfdist_trainer import log, programs, runtime, standby
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.data.object_cache import download
-from tfdist_trainer.environment import PARAMETER_SERVER, Member
+from tfdist_trainer.environment import PARAMETER_SERVER, GangMember
 from tfdist_trainer.errors import ConfigurationError, UsageError
 from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.programs.config import batch_size, files
@@ -21,7 +21,7 @@ from tfdist_trainer.storage.object_urls import is_url
 from tfdist_trainer.strategies import peers
 
 
-def run(member: Member, reporter: Reporter, preemption: PreemptionHandler) -> None:
+def run(member: GangMember, reporter: Reporter, preemption: PreemptionHandler) -> None:
     """Run the task of `member`; `errors.classify` maps any exception to an exit code and a reason."""
     start_barrier = standby.start_barrier_from(os.environ, member.round)
     if start_barrier is not None and not (member.job.task is Task.TRAIN and not member.cluster):
@@ -32,7 +32,7 @@ def run(member: Member, reporter: Reporter, preemption: PreemptionHandler) -> No
         settings = runtime.for_servers(settings)
     training = member.job.training
     runtime.prepare(os.environ, settings, training.config if training else None)
-    choice = check(member)
+    choice = check_member(member)
     peers.wait_until_resolved(member.addresses, lambda text: log.event("waiting", message=text))
     # Imported here: TensorFlow takes seconds to import, and a wrong configuration is reported without it.
     if member.is_server:
@@ -48,7 +48,7 @@ def run(member: Member, reporter: Reporter, preemption: PreemptionHandler) -> No
     task.run(member, choice, settings, start_barrier, reporter, preemption)
 
 
-def check(member: Member) -> programs.Choice:
+def check_member(member: GangMember) -> programs.Choice:
     """Return the program and its configuration after every check that does not need TensorFlow.
 
     Raises:
@@ -78,8 +78,8 @@ def check(member: Member) -> programs.Choice:
     return choice
 
 
-def _evaluates_later(member: Member) -> bool:
-    """Return whether this is a worker whose pod template is that of the evaluation after training.
+def _evaluates_later(member: GangMember) -> bool:
+    """Return whether this is a worker whose pod template also serves the evaluation after training.
 
     It sees the same volumes, so absent evaluation data is found before training. The evaluator checks its own.
     """

@@ -45,6 +45,6 @@ class SaveSchedule:
             return True
         return every_seconds is not None and self._clock() - self._saved_at >= every_seconds
 
-    def saved(self, step: int) -> None:
+    def record_save(self, step: int) -> None:
         """Record that there is a checkpoint of this `step` now."""
         self._saved_at, self._saved_step = self._clock(), step

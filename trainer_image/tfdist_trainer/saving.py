@@ -65,7 +65,7 @@ class Saver:
         checkpoint, record = initial
         self._state.restore(checkpoint)
         if self._schedule is not None:
-            self._schedule.saved(record.cursor.step)
+            self._schedule.record_save(record.cursor.step)
         self._saved = CheckpointReport(step=record.cursor.step, path=str(checkpoint), time=record.time)
         self._reporter.update(last_checkpoint=self._saved)
         log.event("restored", step=record.cursor.step, path=checkpoint, writer=record.writer)
@@ -105,7 +105,7 @@ class Saver:
             log.event("checkpoint", step=cursor.step, path=self._saved.path)
         else:
             self._saved = CheckpointReport(step=cursor.step, path=self._path_of(cursor.step), time=now_text())
-        self._schedule.saved(cursor.step)
+        self._schedule.record_save(cursor.step)
         self._reporter.update(phase=phase, last_checkpoint=self._saved)
 
     def is_missing(self, cursor: DataCursor) -> bool:

@@ -21,7 +21,7 @@ from tfdist_trainer.timestamps import now_text
 _ALONE: Final = ProgressReport(role=Role.WORKER, index=0, attempt=0, phase=Phase.STARTING)
 
 
-class Script:
+class ScriptReports:
     """The reports of the script in this process."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Script:
         return {"step_time_millis": 1000 * (now - before[1]) / (step - before[0])}
 
 
-_scripts: list[Script] = []
+_scripts: list[ScriptReports] = []
 
 
 def report(
@@ -85,7 +85,7 @@ def report(
         epoch: finished epochs.
         examples: examples seen by all replicas.
         examples_per_second: of all replicas.
-        metrics: current values by name; they replace those of the last report.
+        metrics: current values by name; they replace the metrics of the last report.
         phase: one of `tfdist.contract.Phase`; by default training.
 
     Raises:
@@ -101,7 +101,7 @@ def report(
 
 
 def clear(*fields: str) -> None:
-    """Remove fields from the report: those of an earlier training of this script do not hold for the next one."""
+    """Remove fields from the report: an earlier training of this script says nothing about the next one."""
     _script().report(**dict.fromkeys(fields))
 
 
@@ -145,9 +145,9 @@ def write_termination_message(reason: str, message: str) -> None:
     termination.write(termination.path_from(os.environ), termination.compose(reason, message, current_report()))
 
 
-def _script() -> Script:
+def _script() -> ScriptReports:
     if not _scripts:
-        _scripts.append(Script())
+        _scripts.append(ScriptReports())
     return _scripts[0]
 
 

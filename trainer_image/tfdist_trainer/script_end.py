@@ -3,7 +3,7 @@
 Only code around a script knows its exit code: handlers of `atexit` do not get it, and may start no threads since
 Python 3.12. So `run` is around every script of a job: in the fork of a launcher, and in an interpreter that was started
 with the script, which `tfdist_trainer_keras.pth` starts again with `run_script`. The end of a child process of
-`multiprocessing` is that of its function (`follow_children`).
+`multiprocessing` is the end of its function (`follow_children`).
 
 It is around every interpreter in a pod, so it imports at once only what starts in milliseconds.
 """
@@ -54,8 +54,8 @@ class _Process:
 _processes: list[_Process] = []
 
 
-def _process() -> _Process:
-    """Return that of this process; a fork begins without what was registered in its parent."""
+def _this_process() -> _Process:
+    """Return the state of this process; a fork begins without what was registered in its parent."""
     if not _processes or _processes[0].pid != os.getpid():
         _processes[:] = [_Process()]
     return _processes[0]
@@ -66,17 +66,17 @@ def when_succeeded(function: Callable[[], object]) -> None:
 
     In a child process of `multiprocessing` that is when the function has returned that the child was started for.
     """
-    _process().when_succeeded.append(function)
+    _this_process().when_succeeded.append(function)
 
 
 def report_with(write: MessageWriter) -> None:
     """Write the termination message of this process by `write`, which adds what the script has reported."""
-    _process().write_message = write
+    _this_process().write_message = write
 
 
 def leave_at_once() -> None:
     """End this process right after its handlers of `atexit`, if the script ends with an error."""
-    _process().peers_wait = True
+    _this_process().peers_wait = True
 
 
 def leave(reason: str, message: str, exit_code: int) -> NoReturn:
@@ -114,7 +114,7 @@ def run(command: PythonCommand) -> None:
     except KeyboardInterrupt:  # the interpreter ends by its signal
         raise
     except BaseException as error:
-        error.__traceback__ = _frames_of_script(error.__traceback__)
+        error.__traceback__ = _script_frames(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
         raise SystemExit(_fail(error)) from None
     _await_threads()
@@ -221,7 +221,7 @@ def _waits_in_pool(thread: threading.Thread) -> bool:
 
 
 def _succeed() -> None:
-    for function in _process().when_succeeded:
+    for function in _this_process().when_succeeded:
         _finish(function)
     _write_message(COMPLETED, "")
 
@@ -246,17 +246,17 @@ def _fail(error: BaseException) -> int:
         message = cause_in(error.code) if isinstance(error.code, str) else ""
     else:
         failure = errors.classify(error)
-        lost = failure.reason == errors.PeerLostError.reason and _process().peers_wait
+        lost = failure.reason == errors.PeerLostError.reason and _this_process().peers_wait
         status, reason, message = int(failure.exit_code) if lost else 1, failure.reason, failure.message
     _write_message(reason, message)
-    _process().failed_with = status
+    _this_process().failed_with = status
     return status
 
 
 def _leave_peers() -> None:
     """End a process whose `fit` has failed under several workers: the interpreter may abort at its end, with 134."""
-    status = _process().failed_with
-    if _process().peers_wait and status is not None:
+    status = _this_process().failed_with
+    if _this_process().peers_wait and status is not None:
         _exit(status)
 
 
@@ -269,7 +269,7 @@ def _exit(status: int) -> NoReturn:
 
 def _write_message(reason: str, message: str) -> None:
     """Write a termination message with the report of the script; without reports only a text, if there is none yet."""
-    if (write := _process().write_message) is not None:
+    if (write := _this_process().write_message) is not None:
         write(reason, message)
     elif message:
         from tfdist_trainer import termination  # noqa: PLC0415
@@ -277,7 +277,7 @@ def _write_message(reason: str, message: str) -> None:
         termination.write_unless_present(termination.path_from(os.environ), message)
 
 
-def _frames_of_script(frames: TracebackType | None) -> TracebackType | None:
+def _script_frames(frames: TracebackType | None) -> TracebackType | None:
     """Return the traceback of an exception without the frames of this module and of `runpy`; all if no other is."""
     frame = frames
     while frame is not None and frame.tb_frame.f_code.co_filename in {__file__, runpy.__file__, "<frozen runpy>"}:

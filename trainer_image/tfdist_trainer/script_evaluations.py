@@ -12,7 +12,7 @@ import pydantic
 from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import CheckpointReader
-from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult, EvaluationStore
+from tfdist_trainer.evaluation_store import BestPolicy, EvaluationStore, StoredEvaluation
 from tfdist_trainer.timestamps import now_text
 
 LOWEST_LOSS: Final = BestPolicy(metric="loss", goal="Minimize")
@@ -43,8 +43,8 @@ class ScriptEvaluations:
         self._policy = policy
         self._job = job
         self._update = update
-        self._results: list[EvaluationResult] = []
-        self._newest: EvaluationResult | None = None
+        self._results: list[StoredEvaluation] = []
+        self._newest: StoredEvaluation | None = None
         self._is_reported = True
         self._lock = threading.Lock()
         """Held while results are replaced: a checkpoint is written in the background."""
@@ -66,7 +66,7 @@ class ScriptEvaluations:
         self._newest = max(results, key=lambda result: result.step, default=None)
         # The attempt before may have been killed after it had saved the best checkpoint, and before it had named it.
         best = self._name_best(store, results)
-        ranked = self._policy.ranked(results)
+        ranked = self._policy.rank(results)
         removed = ranked[: ranked.index(best)] if best is not None else ranked
         self._results = [result for result in results if result not in removed]
         self._is_reported = self._newest is None
@@ -83,7 +83,7 @@ class ScriptEvaluations:
         if self._policy.metric not in metrics and not self._results:
             log.event("no-best", reason=f"evaluation.metric: the validation computes {', '.join(sorted(metrics))}, not "
                       f"{self._policy.metric!r}; use one of these")  # fmt: skip
-        self._newest = EvaluationResult(
+        self._newest = StoredEvaluation(
             step=step, metrics=dict(metrics), examples=examples, time=now_text(), job=self._job
         )
         with self._lock:
@@ -93,7 +93,7 @@ class ScriptEvaluations:
         self.report()
 
     @property
-    def newest(self) -> EvaluationResult | None:
+    def newest(self) -> StoredEvaluation | None:
         """The last result."""
         return self._newest
 
@@ -102,7 +102,7 @@ class ScriptEvaluations:
         """Whether the last result is the best one."""
         return self._newest is not None and self.best is self._newest
 
-    def record(self, result: EvaluationResult, checkpoint: CheckpointReport) -> None:
+    def record(self, result: StoredEvaluation, checkpoint: CheckpointReport) -> None:
         """Store that `checkpoint` has the model of `result`; any thread may call this.
 
         To be called before the checkpoint is complete: training resumes from a complete one and does not evaluate it
@@ -113,9 +113,9 @@ class ScriptEvaluations:
             StorageError: the storage failed.
         """
         if self._store is not None:
-            self._store.record(_saved(result, checkpoint), {})
+            self._store.record(_with_checkpoint(result, checkpoint), {})
 
-    def keep(self, result: EvaluationResult, checkpoint: CheckpointReport) -> None:
+    def keep(self, result: StoredEvaluation, checkpoint: CheckpointReport) -> None:
         """Report that `checkpoint`, which is complete, has the model of `result`, and keep it if it is the best.
 
         Any thread may call this.
@@ -126,7 +126,7 @@ class ScriptEvaluations:
         """
         if self._store is None:
             return
-        saved = _saved(result, checkpoint)
+        saved = _with_checkpoint(result, checkpoint)
         with self._lock:
             self._results = [each for each in self._results if each is not result and each.step != saved.step] + [saved]
             if self._newest is result:
@@ -135,7 +135,7 @@ class ScriptEvaluations:
             results = [*self._results]
         self._name_best(self._store, results)
 
-    def _name_best(self, store: EvaluationStore, results: Sequence[EvaluationResult]) -> EvaluationResult | None:
+    def _name_best(self, store: EvaluationStore, results: Sequence[StoredEvaluation]) -> StoredEvaluation | None:
         """Name the best result that has a checkpoint in `best.json`, which keeps the checkpoint; return the result."""
         reader = CheckpointReader(store.folder)
         by_index = dict(enumerate(results))
@@ -152,12 +152,12 @@ class ScriptEvaluations:
         )
 
     @property
-    def best(self) -> EvaluationResult | None:
+    def best(self) -> StoredEvaluation | None:
         """The best result."""
-        return next(iter(self._policy.ranked(self._results)), None)
+        return next(iter(self._policy.rank(self._results)), None)
 
 
-def _saved(result: EvaluationResult, checkpoint: CheckpointReport) -> EvaluationResult:
+def _with_checkpoint(result: StoredEvaluation, checkpoint: CheckpointReport) -> StoredEvaluation:
     """Return the result of the model in `checkpoint`."""
     location = {"step": checkpoint.step, "checkpoint": checkpoint.path, "saved_at": checkpoint.time}
     return result.model_copy(update=location)

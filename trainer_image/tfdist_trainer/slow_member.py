@@ -1,8 +1,8 @@
 """The rule that names a slow member of a gang, from the members' own times of a step. Pure: no clock.
 
 The own time of a member is the duration of its step without the all-reduce, in which it waits for slower members. All
-members have equal steps; their own times differ. A member is slow if the median of its own times exceeds that of the
-other members by `SLOW_FACTOR`, and by a relevant share of a step, for `HOLD_SECONDS`.
+members have equal steps; their own times differ. A member is slow if the median of its own times exceeds the median of
+the other members by `SLOW_FACTOR`, and by a relevant share of a step, for `HOLD_SECONDS`.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from tfdist.contract import Role
 from tfdist.contract_reports import SlowReplica
 
 WINDOW_SECONDS: Final = 10.0
-"""Age of the oldest sample in a median: shorter pauses of a member, such as those of its node, do not change it."""
+"""Age of the oldest sample in a median: shorter pauses of a member, such as its node's, do not change it."""
 MIN_SAMPLES: Final = 5
 """Samples in a median, also if they are older than the window: steps may take longer than seconds."""
 SAMPLE_SECONDS: Final = 0.5

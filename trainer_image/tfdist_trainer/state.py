@@ -101,7 +101,7 @@ class State:
         # The model of the checkpoint may have had no layer with a seed, such as Dropout.
         stored = stored_checkpoint(where)
         checkpoint = tf.train.Checkpoint(**self._objects) if not _has_random_seeds(stored) else self._checkpoint
-        _read(checkpoint, stored, strict=True)
+        _read_checkpoint(checkpoint, stored, strict=True)
 
 
 def restore_model(model: keras.Model, where: Location | StoredCheckpoint) -> None:
@@ -110,7 +110,7 @@ def restore_model(model: keras.Model, where: Location | StoredCheckpoint) -> Non
     Raises:
         StorageError: the checkpoint cannot be read or belongs to another model.
     """
-    _read(tf.train.Checkpoint(model=model), stored_checkpoint(where), strict=False)
+    _read_checkpoint(tf.train.Checkpoint(model=model), stored_checkpoint(where), strict=False)
 
 
 def _random_seeds(model: Any) -> dict[str, list[Any]]:
@@ -129,7 +129,7 @@ def _has_random_seeds(stored: StoredCheckpoint) -> bool:
     return any(name.startswith(f"{_SEEDS}/") for name in names)
 
 
-def _read(checkpoint: tf.train.Checkpoint, stored: StoredCheckpoint, *, strict: bool) -> None:
+def _read_checkpoint(checkpoint: tf.train.Checkpoint, stored: StoredCheckpoint, *, strict: bool) -> None:
     try:
         status = checkpoint.read(str(stored.path() / VARIABLES))
         status.assert_existing_objects_matched()

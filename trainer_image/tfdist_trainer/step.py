@@ -1,7 +1,7 @@
 """Training and evaluation steps on every replica; several steps run in one `tf.function` (steps per execution).
 
 A step has one collective, whatever the number of variables: an all-reduce of gradients and metric sums as one vector.
-The gradient is that of the *sum* of weighted losses, divided by the weight of all replicas after the all-reduce. So a
+The gradient is of the *sum* of weighted losses, divided by the weight of all replicas after the all-reduce. So a
 member with few or no examples neither delays nor distorts the step.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import keras
 import tensorflow as tf
 
-from tfdist_trainer import optimizer_update
+from tfdist_trainer import step_variables
 from tfdist_trainer.autograph import graph
 from tfdist_trainer.data.pipeline import Batch
 from tfdist_trainer.keras import seeds
@@ -21,7 +21,7 @@ from tfdist_trainer.kernels import adam, batch_normalization, embedding
 from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.programs.base import Program
-from tfdist_trainer.programs.traced import CALL, traced
+from tfdist_trainer.programs.traced import CALL, traceable
 from tfdist_trainer.replica_loss import (
     add_to_sums,
     additional_loss,
@@ -32,7 +32,7 @@ from tfdist_trainer.replica_loss import (
     without_uncounted,
     zero_unless,
 )
-from tfdist_trainer.step_clock import is_due, of_all_steps, timed_next
+from tfdist_trainer.step_clock import is_due, timed_next, total_exchange_seconds
 from tfdist_trainer.step_variables import UndoneVariables
 from tfdist_trainer.strategies.reduction import all_reduce_sum, timed_all_reduce_mean
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
@@ -44,8 +44,8 @@ _LOSS_SUMS: Final = 3
 
 def metric_sums(program: Program) -> MetricCollection:
     """Return the metrics that the steps of `program` sum up, the loss first."""
-    loss = WeightedMean("loss", traced(program, "loss()", program.loss))
-    return MetricCollection([loss, *program.metrics()], lambda name, sums: traced(program, name, sums))
+    loss = WeightedMean("loss", traceable(program, "loss()", program.loss))
+    return MetricCollection([loss, *program.metrics()], lambda name, sums: traceable(program, name, sums))
 
 
 class StepStats(NamedTuple):
@@ -84,19 +84,19 @@ class TrainStep:
 
     def __init__(self, gang: ReplicaGroup, program: Program, model: Any, optimizer: Any, options: StepOptions) -> None:
         self._gang = gang
-        self._loss = traced(program, "loss()", program.loss)
+        self._loss = traceable(program, "loss()", program.loss)
         self._model = model
-        self._predict = traced(program, f"{CALL} with training=True", model)
+        self._predict = traceable(program, f"{CALL} with training=True", model)
         self._optimizer = optimizer
         self._options = options
         self._sums = metric_sums(program)
         self._variables = [raw(variable) for variable in model.trainable_variables]
-        optimizer_update.check(gang, optimizer)
+        step_variables.check_optimizer(gang, optimizer)
         self._scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         # The gradient of an embedding is sparse: a dense one would send all rows to the parameter servers.
         self._sparse = bool(gang.member.cluster) and not options.skip
-        self._of_keras_3 = isinstance(optimizer, keras.optimizers.Optimizer)
-        if self._of_keras_3:  # `apply` passes skip_gradients_aggregation to tf_keras
+        self._is_keras_3 = isinstance(optimizer, keras.optimizers.Optimizer)
+        if self._is_keras_3:  # `apply` passes skip_gradients_aggregation to tf_keras
             disable_gradient_reduction(optimizer)
         if self._sparse:
             embedding.gather_rows(model)
@@ -121,7 +121,7 @@ class TrainStep:
             finished = stats.done + 1
             if last_size is not None:
                 batch = first_valid(Batch(*batch), tf.where(tf.equal(finished, steps), last_size, tf.int32.max))
-            with optimizer_update.updating(self._gang, self._optimizer):
+            with step_variables.update_scope(self._gang, self._optimizer):
                 results = self._gang.strategy.run(self._replica, args=(batch, tf.equal(finished, steps)))
             sums, norm, finite = (self._gang.local(result) for result in results[:-1])
             # The local replica that computes longest waits least; a member is as slow as its slowest replica.
@@ -138,7 +138,7 @@ class TrainStep:
         # The condition reads no result of a step: on a GPU the host would wait for each one.
         (stats,) = tf.while_loop(lambda stats: stats.done < steps, step, (initial,))
         stats = StepStats(*stats)
-        return stats._replace(exchange_wait=of_all_steps(stats.exchange_wait, stats.done))
+        return stats._replace(exchange_wait=total_exchange_seconds(stats.exchange_wait, stats.done))
 
     def _replica(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Run one step on one replica.
@@ -185,16 +185,16 @@ class TrainStep:
         """Whether a skipped step does not call the optimizer; else its changes are undone.
 
         Several replicas update their copies by a call of the strategy, which no branch can contain. On parameter
-        servers an undone change would undo those of other workers as well.
+        servers undoing a change would undo other workers' changes as well.
         """
         return self._options.skip and self._gang.replicas == 1 and not self._scaled
 
     def _apply(self, gradients: Sequence[tf.Tensor], finite: tf.Tensor) -> None:
-        if self._sparse and self._of_keras_3:
-            gradients = embedding.of_all_rows(gradients, self._variables)
+        if self._sparse and self._is_keras_3:
+            gradients = embedding.dense_gradients(gradients, self._variables)
 
         def update() -> None:
-            optimizer_update.apply(self._optimizer, gradients, self._model.trainable_variables)
+            step_variables.apply_gradients(self._optimizer, gradients, self._model.trainable_variables)
 
         if self._applies_in_branch:
             tf.cond(finite, update, lambda: None)
@@ -220,7 +220,7 @@ class TrainStep:
     def _local(self, batch: Batch, totals: list[tf.Tensor] | None) -> list[tf.Tensor]:
         """Return the gradients, the metric sums and the weight of this replica.
 
-        The gradients are those of the sum of weighted losses; with one replica, and with additional losses, of their
+        The gradients are of the sum of weighted losses; with one replica, and with additional losses, of their
         mean over all replicas, which saves a division for each. With a loss scale the sum and the weight are divided by
         the size of the batch.
 
@@ -245,7 +245,7 @@ class TrainStep:
             elif self._gang.replicas == 1:
                 loss = tf.math.divide_no_nan(loss, weight)
             elif self._scaled:
-                # In float16 gradients of the sum overflow at scales at which those of the mean do not.
+                # In float16 gradients of the sum overflow at scales at which gradients of the mean do not.
                 loss, divisor = loss / batch.weights.shape[0], weight / batch.weights.shape[0]
             scaled = self._optimizer.scale_loss(loss) if self._scaled else loss
         unconnected = tf.UnconnectedGradients.ZERO
@@ -263,7 +263,7 @@ class TrainStep:
         """Return the predictions for a batch, with random numbers that differ between replicas."""
         if self._gang.replicas == 1:
             return self._predict(features, training=True)
-        with seeds.drawing(tf.distribute.get_replica_context().replica_id_in_sync_group):
+        with seeds.replica_scope(tf.distribute.get_replica_context().replica_id_in_sync_group):
             return self._predict(features, training=True)
 
 
@@ -273,7 +273,7 @@ class EvaluateStep:
     def __init__(self, gang: ReplicaGroup, program: Program, model: keras.Model) -> None:
         self._gang = gang
         self._model = model
-        self._predict = traced(program, CALL, model)
+        self._predict = traceable(program, CALL, model)
         self._sums = metric_sums(program)
         self.run = graph(self._execute)
         """(iterator, number of steps) -> the sums of these steps over all replicas, float64 [sums.size]."""

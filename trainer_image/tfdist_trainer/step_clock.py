@@ -19,8 +19,8 @@ def is_due(last: tf.Tensor) -> tf.Tensor | bool:
     return last if only_last_steps() else True
 
 
-def of_all_steps(seconds: tf.Tensor, steps: tf.Tensor) -> tf.Tensor:
-    """Return the seconds in the exchanges of so many `steps`, from the sum of those that were measured, float64 []."""
+def total_exchange_seconds(seconds: tf.Tensor, steps: tf.Tensor) -> tf.Tensor:
+    """Return the seconds in the exchanges of `steps` steps, from the sum of the measured ones, float64 []."""
     return seconds * tf.cast(steps, seconds.dtype) if only_last_steps() else seconds
 
 

@@ -1,25 +1,28 @@
-"""The variables of training steps: statistics that replicas average, values that must be finite, and skipped steps."""
+"""The variables of training steps: their update by the optimizer, statistics, finite values, and skipped steps."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tfdist_trainer.autograph import graph
+from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.strategies.reduction import all_reduce_sum
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 from tfdist_trainer.upstream.keras_layers import all_layers
+from tfdist_trainer.upstream.strategy_worker import local_updates
 
 
 class BatchNormSync:
     """Averages the batch-normalization statistics over all replicas.
 
-    The moving mean and variance of `BatchNormalization` differ on every replica (docs/trainer.md), and only those of
-    the chief would be saved. The variance becomes that of the examples of all replicas: the mean of the variances, and
-    the variance of the means. All other non-trainable floating-point variables are averaged as well, but for those of
-    frozen layers, which are equal, and of which a mean is rounded.
+    The moving mean and variance of `BatchNormalization` differ on every replica (docs/trainer.md), and only the chief's
+    would be saved. The variance becomes the one over all replicas' examples: the mean of the variances, and the
+    variance of the means. All other non-trainable floating-point variables are averaged as well, except in frozen
+    layers, which are equal, and of which a mean is rounded.
     """
 
     def __init__(self, gang: ReplicaGroup, model: keras.Model) -> None:
@@ -112,3 +115,37 @@ def _normalizations(model: Any) -> list[Any]:
 
 def _is_float(dtype: str) -> bool:
     return bool(tf.as_dtype(dtype).is_floating)
+
+
+def apply_gradients(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[Any]) -> None:
+    """Apply `gradients` to `variables` with an optimizer of Keras 3 or `tf_keras`."""
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        optimizer.apply(gradients, variables)
+    else:
+        optimizer.apply_gradients(zip(gradients, variables, strict=True), skip_gradients_aggregation=True)
+
+
+def check_optimizer(gang: ReplicaGroup, optimizer: Any) -> None:
+    """Raise `ConfigurationError` if the strategy of `gang` cannot update variables by `optimizer`."""
+    if _updates_in_branch(optimizer) and (gang.member.cluster or gang.replicas_per_member > 1):
+        raise ConfigurationError(
+            "training.program: optimizer() has gradient_accumulation_steps or ema_overwrite_frequency, which neither "
+            "ParameterServer nor several GPUs of one replica support; remove it, or set strategy: MultiWorkerMirrored "
+            "with one GPU for each worker"
+        )
+
+
+def update_scope(gang: ReplicaGroup, optimizer: Any) -> AbstractContextManager[None]:
+    """Call the strategy's `run` of a step that applies `optimizer` inside of this.
+
+    Each replica then updates its own copies of the variables, if the optimizer changes them in a branch, which cannot
+    contain a call of the strategy.
+    """
+    return local_updates(gang.strategy) if gang.replicas > 1 and _updates_in_branch(optimizer) else nullcontext()
+
+
+def _updates_in_branch(optimizer: Any) -> bool:
+    """Return whether only some steps change variables: with accumulation, and if averages become the weights."""
+    each = getattr(optimizer, "inner_optimizer", optimizer)
+    overwrites = getattr(each, "use_ema", False) and getattr(each, "ema_overwrite_frequency", None)
+    return bool(overwrites or getattr(each, "gradient_accumulation_steps", None))

@@ -16,7 +16,7 @@ import pydantic
 from tfdist.contract_model import ContractModel
 from tfdist_trainer import atomic
 from tfdist_trainer.fence import Writer
-from tfdist_trainer.storage.folder import DamagedError, Fetched, Folder
+from tfdist_trainer.storage.folder import DamagedError, Fetched, StorageFolder
 from tfdist_trainer.storage.locations import Location, open_folder
 
 RECORD: Final = "checkpoint.json"
@@ -54,7 +54,7 @@ class FileRecord(ContractModel):
     crc32: int
 
 
-class Record(ContractModel):
+class CheckpointRecord(ContractModel):
     """`checkpoint.json`."""
 
     cursor: DataCursor
@@ -71,9 +71,9 @@ class StoredCheckpoint:
     The local copy of its files, if there is one, is deleted with this object.
     """
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: StorageFolder) -> None:
         self.folder = folder
-        self._fetched: tuple[Record, Fetched] | None = None
+        self._fetched: tuple[CheckpointRecord, Fetched] | None = None
 
     def __str__(self) -> str:
         return str(self.folder)
@@ -83,8 +83,8 @@ class StoredCheckpoint:
         """The last part of its path."""
         return str(self.folder).rpartition("/")[2]
 
-    def peek(self) -> Record | None:
-        """Return its record without checking its files; None if it is absent or damaged. Raises as `Folder`."""
+    def peek(self) -> CheckpointRecord | None:
+        """Return its record without checking its files; None if it is absent or damaged. Raises as `StorageFolder`."""
         try:
             return self._read()
         except DamagedError:
@@ -94,7 +94,7 @@ class StoredCheckpoint:
         """Return whether it has a record, which may be damaged."""
         return self.folder.read_text(RECORD) is not None
 
-    def record(self) -> Record:
+    def record(self) -> CheckpointRecord:
         """Return its record after checking its files against it.
 
         Raises:
@@ -130,7 +130,7 @@ class StoredCheckpoint:
         assert self._fetched is not None  # noqa: S101  for the type checker
         return self._fetched[1].path
 
-    def _fetch(self, record: Record) -> Fetched:
+    def _fetch(self, record: CheckpointRecord) -> Fetched:
         if self._fetched is not None and self._fetched[0] == record:
             return self._fetched[1]
         self._fetched = None
@@ -144,12 +144,12 @@ class StoredCheckpoint:
         except OSError as error:
             raise atomic.read_failure(error, path) from error
 
-    def _read(self) -> Record:
+    def _read(self) -> CheckpointRecord:
         text = self.folder.read_text(RECORD)
         if text is None:
             raise DamagedError(f"{self}: not a complete checkpoint: it has no {RECORD}")
         try:
-            return Record.model_validate_json(text)
+            return CheckpointRecord.model_validate_json(text)
         except pydantic.ValidationError as error:
             raise DamagedError(f"{self}: not a complete checkpoint: {error.errors()[0]['msg']}") from None
 
@@ -159,7 +159,7 @@ def stored_checkpoint(where: Location | StoredCheckpoint) -> StoredCheckpoint:
     return where if isinstance(where, StoredCheckpoint) else StoredCheckpoint(open_folder(where))
 
 
-def read_record(where: Location | StoredCheckpoint) -> Record:
+def read_record(where: Location | StoredCheckpoint) -> CheckpointRecord:
     """Return the record of the checkpoint at a path or URL; as `StoredCheckpoint.record`."""
     return stored_checkpoint(where).record()
 

@@ -3,7 +3,8 @@
 The chief writes the run `train`: loss, metrics, learning rate, gradient norm, examples per second. Every member
 writes a run named after itself, such as `worker-1`: step time, the time that it computes, and the times that it waits
 for its input and in the exchange, which identify a slow member. The chief writes the slow one by name too. There is a
-point for each execution of steps, about every half second. A failure to write is logged and never ends training.
+point for each execution of steps, about every half second. Evaluations are in the run `evaluation`: scalars, and images
+of matrices. A failure to write is logged, and ends neither training nor an evaluation.
 """
 
 import importlib
@@ -12,14 +13,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from tfdist.contract import CheckpointSettings, replica_name
 from tfdist.contract_reports import ProgressReport, SlowReplica
 from tfdist.programs.config import Profile
 from tfdist_trainer import log
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.errors import ConfigurationError, one_line
+from tfdist_trainer.evaluation_store import StoredEvaluation
 from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.storage.object_urls import is_url
 
@@ -36,10 +40,10 @@ class Summaries:
     """Writes one member's summaries; without a directory for them, none.
 
     Raises:
-        ConfigurationError: a profile is configured, and there is no directory for it.
+        ConfigurationError: a profile is configured, and no directory for it.
     """
 
-    def __init__(self, member: Member, folder: str | None, profile: Profile | None) -> None:
+    def __init__(self, member: GangMember, folder: str | None, profile: Profile | None) -> None:
         self._member = member
         self._profile = profile
         self._profiling = False
@@ -81,7 +85,7 @@ class Summaries:
         return steps
 
     @contextmanager
-    def profiled(self, step: int, steps: int) -> Iterator[None]:
+    def profile_steps(self, step: int, steps: int) -> Iterator[None]:
         """Profile the body if the steps after `step` are among those to be profiled."""
         profile = self._profile
         if profile is None or self._folder is None or not 0 <= step - profile.from_step + 1 < profile.steps:
@@ -150,7 +154,7 @@ def own_times(report: ProgressReport) -> dict[str, float | None]:
 def folder_of(log_directory: str | None, checkpoint: CheckpointSettings | None) -> str | None:
     """Return where the runs of a job are, a path or URL; None if none is configured, or only an object store.
 
-    TensorFlow has no file system for `s3://`, and one for `gs://` with other credentials than those of checkpoints.
+    TensorFlow has no file system for `s3://`, and one for `gs://` with other credentials than checkpoints have.
     """
     if log_directory is not None:
         return log_directory
@@ -182,3 +186,56 @@ def _write_all(values: Mapping[str, float]) -> None:
 def _number(value: Any) -> float:
     """Return a variable of Keras 3 or `tf_keras`, also one that every replica has its own copy of, as a number."""
     return float(tf.convert_to_tensor(raw(value)).numpy())
+
+
+EVALUATION_RUN: Final = "evaluation"
+
+SIDE: Final = 320
+"""Approximate width and height of an image in pixels; a cell has one pixel at least."""
+
+Image = npt.NDArray[np.uint8]
+
+
+class EvaluationSummaries:
+    """Writes the results of one job's evaluations into its summaries in `folder`; the first one creates the file."""
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = None if folder is None else f"{folder}/{EVALUATION_RUN}"
+        self._writer: tf.summary.SummaryWriter | None = None
+
+    def write(self, result: StoredEvaluation, details: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write the metrics of a checkpoint, and images of their details."""
+        if self._folder is None:
+            return
+        try:
+            if self._writer is None:
+                self._writer = new_writer(self._folder)
+            write_scalars(self._writer, result.step, result.metrics)
+            with self._writer.as_default(result.step):
+                for name, image in images(details):
+                    tf.summary.image(name, image[np.newaxis])
+            self._writer.flush()
+        except (tf.errors.OpError, OSError, ImportError) as error:
+            log.event("summaries-off", path=self._folder, reason=one_line(str(error))[:300])
+            self._folder = None
+
+
+def images(details: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Image]]:
+    """Yield name and image of each matrix, a row for each label, and of the ratios of its classes."""
+    for name, tables in details.items():
+        if "matrix" in tables:
+            matrix = np.asarray(tables["matrix"], np.float64)
+            rows = matrix.sum(axis=1, keepdims=True)
+            yield name, heat_map(np.divide(matrix, rows, out=np.zeros_like(matrix), where=rows > 0))
+        if "classes" in tables:
+            ratios = [values for ratio, values in sorted(tables["classes"].items()) if ratio != "weight"]
+            yield f"{name}/classes", heat_map(np.asarray(ratios, np.float64).T)
+
+
+def heat_map(values: npt.NDArray[np.float64]) -> Image:
+    """Return numbers from 0 (white) to 1 (dark blue), [rows, columns], as an image, uint8 [height, width, 3]."""
+    cell = max(1, SIDE // max(values.shape))
+    white, dark = np.array([255.0, 255.0, 255.0]), np.array([8.0, 48.0, 107.0])
+    shade = np.clip(values, 0, 1)[..., np.newaxis]
+    pixels: Image = np.rint(white + (dark - white) * shade).astype(np.uint8)
+    return pixels.repeat(cell, axis=0).repeat(cell, axis=1)

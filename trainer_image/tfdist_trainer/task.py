@@ -9,12 +9,12 @@ from tfdist.api.training import RuntimeSpec
 from tfdist.contract import Phase, Role, Task
 from tfdist_trainer import ensemble, evaluate, evaluator, log, loop, parameter_server, preprocessing_state
 from tfdist_trainer.context import Context
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.errors import PeerLostError
 from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.programs import Choice
 from tfdist_trainer.programs.base import Program
-from tfdist_trainer.programs.from_files import explained
+from tfdist_trainer.programs.from_files import explain_data_errors
 from tfdist_trainer.reporter import Reporter
 from tfdist_trainer.standby import StartBarrier
 from tfdist_trainer.strategies import build, rendezvous
@@ -26,7 +26,7 @@ collective, and would report the closed connection as a lost peer."""
 
 
 def run(
-    member: Member,
+    member: GangMember,
     choice: Choice,
     settings: RuntimeSpec,
     start_barrier: StartBarrier | None,
@@ -47,7 +47,7 @@ def run(
     if member.job.role is Role.EVALUATOR:
         evaluator.wait_for_checkpoint(context)  # the file that `prepare` reads is written before the first checkpoint
     preprocessing_state.prepare(context)
-    with explained(context.program):
+    with explain_data_errors(context.program):
         if member.job.task is Task.TRAIN:
             evaluator.check_metric(context)
         if member.job.role is Role.EVALUATOR:
@@ -62,14 +62,14 @@ def run(
         time.sleep(_LINGER_SECONDS)
 
 
-def _program(member: Member, choice: Choice) -> Program:
+def _program(member: GangMember, choice: Choice) -> Program:
     """Return the program of a job, or of the ensemble that it evaluates."""
     entries = ensemble.members(member.job)
     return ensemble.create(member.job, entries) if entries else choice.create()
 
 
 def _join(
-    member: Member,
+    member: GangMember,
     settings: RuntimeSpec,
     min_shard_bytes: int | None,
     reporter: Reporter,

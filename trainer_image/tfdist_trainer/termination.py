@@ -66,7 +66,7 @@ def path_from(environ: Mapping[str, str]) -> Path:
 
 
 def write(path: Path, text: str) -> None:
-    """Write `text` to `path`. Outside a pod there is no such file, which is not an error."""
+    """Write `text` to `path`. Outside a pod the file does not exist, which is not an error."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError:

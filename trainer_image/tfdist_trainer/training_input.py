@@ -1,4 +1,4 @@
-"""Opens the training examples of all members, and balances them if whole files are uneven.
+"""The training examples of all members: balanced if whole files are uneven, and resumed where a checkpoint was taken.
 
 A step takes a batch from every member. If one member has most of the examples, the others take part in most steps with
 examples of weight zero: an epoch takes more steps, each with a part of the global batch. The number of records is known
@@ -11,14 +11,16 @@ from dataclasses import replace
 from typing import Final
 
 from tfdist_trainer import log
+from tfdist_trainer.checkpoint import DataCursor
 from tfdist_trainer.context import Context
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.data.pipeline import steps_needed
 from tfdist_trainer.input_pipeline import InputPipeline, open_input_pipeline
+from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.programs.from_files import FromFiles
 
 UNEVEN: Final = 1.5
-"""Ratio of the steps of an epoch to those of even shares above which records are assigned instead of whole files.
+"""Ratio of the steps of an epoch to the steps of even shares above which records are assigned instead of whole files.
 
 It is not lower because each member then reads all files.
 """
@@ -97,3 +99,39 @@ def _log_share(context: Context, pipeline: InputPipeline) -> None:
 def _text(counts: tuple[int, ...]) -> str:
     shown = ",".join(map(str, counts[:_MAX_COUNTS]))
     return shown if len(counts) <= _MAX_COUNTS else f"{shown},..."
+
+
+_GANG: Final = 2
+"""The first numbers of a sharding signature: batch size and number of replicas."""
+
+
+def resume_cursor(
+    cursor: DataCursor, sharding_signature: tuple[int, ...], sums: MetricCollection, *, by_index: bool
+) -> DataCursor:
+    """Return the cursor from which training continues.
+
+    Args:
+        cursor: the cursor in the checkpoint.
+        sharding_signature: the current one, see `DataCursor.sharding_signature`. If it differs, the epoch starts
+            again: `step_in_epoch` would no longer name the same examples.
+        sums: the current metrics. Sums of metrics that the checkpoint lacks start at zero.
+        by_index: whether examples are read by index. Then `examples_in_epoch` names the same examples for any gang, and
+            the epoch starts again only if their number, their order or the way of reading them has changed.
+    """
+    zeros = tuple(sums.zeros())
+    first = _GANG if by_index and cursor.metrics else 0
+    if cursor.step_in_epoch and cursor.sharding_signature[first:] != sharding_signature[first:]:
+        reason = "the number of replicas, the data, or the order of the examples has changed"
+        log.event("epoch-restarted", epoch=cursor.epoch + 1, reason=reason)
+        return cursor.model_copy(update={"step_in_epoch": 0, "metric_sums": zeros})
+    if cursor.step_in_epoch and cursor.sharding_signature != sharding_signature:
+        log.event(
+            "epoch-continued", epoch=cursor.epoch + 1, examples=cursor.examples_in_epoch, of=sharding_signature[_GANG]
+        )
+    if cursor.metrics == sums.sizes:
+        return cursor
+    if not cursor.step_in_epoch or not cursor.metrics:
+        return cursor.model_copy(update={"metric_sums": zeros})
+    new = [metric[0] for metric in sums.sizes if metric not in cursor.metrics]
+    log.event("metrics-changed", new=",".join(new) or None, reason="new metrics cover only the rest of this epoch")
+    return cursor.model_copy(update={"metric_sums": tuple(sums.restore_sums(cursor.metric_sums, cursor.metrics))})

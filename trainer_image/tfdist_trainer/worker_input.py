@@ -53,8 +53,8 @@ def worker_examples(program: Program, workers: int) -> list[ExampleSource]:
     return sources
 
 
-def of_all_workers(sources: Sequence[ExampleSource]) -> ExampleSource:
-    """Return an `ExampleSource` with the number of examples of all `sources`; its examples are those of the first."""
+def all_workers_source(sources: Sequence[ExampleSource]) -> ExampleSource:
+    """Return an `ExampleSource` with the number of examples of all `sources`; its examples are the first one's."""
     first_skipped = next((source.first_skipped for source in sources if source.first_skipped), None)
     count, skipped = (sum(each) for each in zip(*((source.count, source.skipped) for source in sources), strict=True))
     return replace(sources[0], count=count, skipped=skipped, first_skipped=first_skipped)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tfdist_trainer.errors import TrainerError
-from tfdist_trainer.storage.folder import Folder
+from tfdist_trainer.storage.folder import StorageFolder
 from tfdist_trainer.storage.locations import Location, open_folder
 
 PERIOD_SECONDS: Final = 5.0
@@ -22,7 +22,7 @@ POLL_SECONDS: Final = 1.0
 STALE_POLLS: Final = 20
 """Polls without a change after which the writer counts as ended: four periods, because shared storage is slow."""
 WAIT_POLLS: Final = 90
-"""Polls after which the reader stops waiting: a deleted pod may save for its grace period, and that is no conflict."""
+"""Polls after which the reader stops waiting: a deleted pod may save for its grace period, which is not a conflict."""
 
 _PREFIX: Final = "writer-"
 _SUFFIX: Final = ".heartbeat"
@@ -38,14 +38,14 @@ class WriterHeartbeat:
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Create the file and start the thread that increments the counter; errors as of `Folder`."""
+        """Create the file and start the thread that increments the counter; errors as of `StorageFolder`."""
         self._count = 0
         self._stopped = threading.Event()
         self._folder.write_text(self._name, "0")
         threading.Thread(target=self._run, args=(self._stopped,), name="writer-heartbeat", daemon=True).start()
 
     def beat(self) -> None:
-        """Increment the counter; errors as of `Folder`.
+        """Increment the counter; errors as of `StorageFolder`.
 
         Raises:
             FileNotFoundError: another writer has removed the file, because it has claimed the directory.
@@ -83,7 +83,7 @@ def has_ended(directory: Location, job: str, pause: Callable[[float], object] = 
     return last is None
 
 
-def remove_others(folder: Folder, job: str) -> None:
+def remove_others(folder: StorageFolder, job: str) -> None:
     """Remove the heartbeats of all jobs but this one."""
     for name in folder.names():
         if name.startswith(_PREFIX) and name.endswith(_SUFFIX) and name != _name(job):
@@ -94,7 +94,7 @@ def _name(job: str) -> str:
     return f"{_PREFIX}{job}{_SUFFIX}"
 
 
-def _read(folder: Folder, job: str) -> str | None:
+def _read(folder: StorageFolder, job: str) -> str | None:
     """Return the content of a job's heartbeat; None if there is none."""
     # Listed, not composed: the UID is from a file on shared storage, and could name a path elsewhere.
     return folder.read_text(_name(job)) if _name(job) in folder.names() else None

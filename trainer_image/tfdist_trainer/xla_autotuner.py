@@ -32,36 +32,41 @@ class XlaAutotuner:
         self._settled = mode != "Auto"
         self._compiled = mode == "On"
         self._min_remaining_seconds = min_remaining_seconds
-        self._plain: list[float] = []
-        self._of_compiled: list[float] = []
+        self._plain_seconds: list[float] = []
+        self._compiled_seconds: list[float] = []
         """Seconds of a step of each compiled execution. The first includes compilation."""
 
     def propose(self, steps_left: int) -> bool:
         """Return whether to compile the next execution; `steps_left` is the number of remaining steps."""
         if self._settled:
             return self._compiled
-        if len(self._plain) >= PLAIN_EXECUTIONS and self._plain[-1] * steps_left >= self._min_remaining_seconds:
+        if (
+            len(self._plain_seconds) >= PLAIN_EXECUTIONS
+            and self._plain_seconds[-1] * steps_left >= self._min_remaining_seconds
+        ):
             return True
-        return bool(self._of_compiled)
+        return bool(self._compiled_seconds)
 
     @property
     def compiles_next(self) -> bool:
         """Whether the next compiled execution is the first, which has one step and is not measured."""
-        return not self._of_compiled
+        return not self._compiled_seconds
 
     def observe(self, *, compiled: bool, step_seconds: float) -> None:
         """Record the duration of a step in the last execution."""
         if self._settled and not (compiled and self.compiles_next):
             return  # executions go on for days
-        (self._of_compiled if compiled else self._plain).append(step_seconds)
-        if self._settled or len(self._of_compiled) <= MEASURED_EXECUTIONS:
+        (self._compiled_seconds if compiled else self._plain_seconds).append(step_seconds)
+        if self._settled or len(self._compiled_seconds) <= MEASURED_EXECUTIONS:
             return
         # The last ones have the current number of steps.
-        plain, of_compiled = (min(each[-MEASURED_EXECUTIONS:]) for each in (self._plain, self._of_compiled))
+        plain, of_compiled = (
+            min(each[-MEASURED_EXECUTIONS:]) for each in (self._plain_seconds, self._compiled_seconds)
+        )
         self._settled, self._compiled = True, of_compiled < plain
         log.event("xla", keeps=self._compiled, plainStepMillis=plain * 1000, xlaStepMillis=of_compiled * 1000)
 
-    def failed(self, reason: str) -> None:
+    def record_failure(self, reason: str) -> None:
         """Record that XLA cannot compile these steps: plain steps from now on."""
         self._settled, self._compiled = True, False
         log.event("xla", keeps=False, reason=reason)

@@ -107,13 +107,13 @@ def main(contest: Contest) -> None:
     from tfdist.contract import ReplicaJob  # noqa: PLC0415
     from tfdist_trainer import runtime  # noqa: PLC0415
     from tfdist_trainer.context import Context  # noqa: PLC0415
-    from tfdist_trainer.environment import Member  # noqa: PLC0415
+    from tfdist_trainer.environment import GangMember  # noqa: PLC0415
     from tfdist_trainer.loop import train  # noqa: PLC0415
     from tfdist_trainer.preemption import PreemptionHandler  # noqa: PLC0415
     from tfdist_trainer.strategies.build import join  # noqa: PLC0415
 
     place: dict[str, Any] = {"strategy": "OneDevice", "role": "worker", "index": 0, "replicas": {"worker": 1}}
-    member = Member(job=ReplicaJob(name="b", namespace="d", uid="1", **place), rank=0, size=1, addresses=())
+    member = GangMember(job=ReplicaJob(name="b", namespace="d", uid="1", **place), rank=0, size=1, addresses=())
     precision = {} if contest.precision is None else {"mixedPrecision": contest.precision}
     settings = runtime.read({"xla": "On" if contest.xla else "Off", **precision})
     gang = join(member, settings)

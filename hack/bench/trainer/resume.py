@@ -80,13 +80,13 @@ def opened(folder: str, **more: Any) -> Any:
     from tfdist.contract import ReplicaJob  # noqa: PLC0415
     from tfdist_trainer import programs  # noqa: PLC0415
     from tfdist_trainer.data.files import Shard, Split  # noqa: PLC0415
-    from tfdist_trainer.environment import Member  # noqa: PLC0415
+    from tfdist_trainer.environment import GangMember  # noqa: PLC0415
     from tfdist_trainer.input_pipeline import open_input_pipeline  # noqa: PLC0415
     from tfdist_trainer.strategies.replica_group import ReplicaGroup  # noqa: PLC0415
 
     place: dict[str, Any] = {"strategy": "OneDevice", "role": "worker", "index": 0, "replicas": {"worker": 1}}
     job = ReplicaJob(name="bench", namespace="default", uid="1", **place)
-    gang = ReplicaGroup(Member(job=job, rank=0, size=1, addresses=()), tf.distribute.get_strategy())
+    gang = ReplicaGroup(GangMember(job=job, rank=0, size=1, addresses=()), tf.distribute.get_strategy())
     config = {"data": {"train": f"{folder}/*.tfrecord"}, "batchSizePerReplica": BATCH} | more
     choice = programs.choose("image_classification", config)
     program: Any = choice.create()

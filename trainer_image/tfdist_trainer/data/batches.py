@@ -1,7 +1,7 @@
 """Batches the examples of one pipeline, before they are decoded.
 
 Padding comes first, so decoding sees full batches of a static shape, and nothing is copied to fill the last one.
-Indexed examples are shuffled as one permutation and cut into rows: there is no work per example, which for small
+Indexed examples are shuffled as one permutation and cut into rows: without work per example, which for small
 examples would dominate the time of the pipeline.
 """
 
@@ -16,7 +16,7 @@ from tfdist_trainer.autograph import do_not_convert
 
 @dataclass(frozen=True, slots=True)
 class ReplicaShare:
-    """The replicas `first` to `first` + `count` - 1 of `replicas`, which are those of one member."""
+    """The replicas of one member: `first` to `first` + `count` - 1 of `replicas`."""
 
     first: int = 0
     count: int = 1

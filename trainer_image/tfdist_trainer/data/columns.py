@@ -27,7 +27,7 @@ _FLOAT32_MAX: Final = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class DataColumn:
     """One value of each example: an array of `shape`."""
 
     name: str
@@ -136,7 +136,7 @@ class BadRecords:
 
 
 def check_rows(
-    columns: Sequence[Column], values: Mapping[str, Array], where: Callable[[int], str], bad: BadRecords
+    columns: Sequence[DataColumn], values: Mapping[str, Array], where: Callable[[int], str], bad: BadRecords
 ) -> dict[str, Array]:
     """Return `values`, arrays [examples, ...] by column, as the program receives them and without bad records.
 
@@ -158,7 +158,7 @@ def check_rows(
 
 
 def check_converted(
-    columns: Sequence[Column], converted: Mapping[str, Converted], where: Callable[[int], str], bad: BadRecords
+    columns: Sequence[DataColumn], converted: Mapping[str, Converted], where: Callable[[int], str], bad: BadRecords
 ) -> dict[str, Array]:
     """Return the values of `converted`, by column, as `check_rows` does, without rows that have a problem."""
     valid = np.ones(len(converted[columns[0].name].values), np.bool_)

@@ -75,13 +75,13 @@ def tfrecord_hint(name: str, *, compressed: bool) -> str:
     try:
         start = head(name)
         if not compressed:
-            return _hint_of_plain(start)
-        return _hint_of_decompressed(name) if start.startswith(GZIP_MAGIC) else _hint_of_uncompressed(name, start)
+            return _plain_hint(start)
+        return _decompressed_hint(name) if start.startswith(GZIP_MAGIC) else _uncompressed_hint(name, start)
     except (OSError, EOFError, zlib.error):
         return ""
 
 
-def _hint_of_plain(start: bytes) -> str:
+def _plain_hint(start: bytes) -> str:
     kind = kind_of(start)
     if start.startswith(_GIT_LFS_MAGIC):
         return f"; it is a {GIT_LFS}: fetch the file with git lfs pull"
@@ -96,14 +96,14 @@ def _hint_of_plain(start: bytes) -> str:
     return f"; it begins like a {kind} file: set data.format, or convert it to TFRecord" if kind else ""
 
 
-def _hint_of_uncompressed(name: str, start: bytes) -> str:
+def _uncompressed_hint(name: str, start: bytes) -> str:
     parsed = frames(name, gzip=False)
     if start and (parsed.count or parsed.problem is None):
         return "; it is not compressed: remove .gz from its name, or set data.compression: None"
-    return _hint_of_plain(start)
+    return _plain_hint(start)
 
 
-def _hint_of_decompressed(name: str) -> str:
+def _decompressed_hint(name: str) -> str:
     with gzip.open(local(name)) as file:
         kind = kind_of(file.read(_HEAD))
     return f"; its decompressed content begins like a {kind} file" if kind else ""

@@ -9,7 +9,7 @@ from tfdist_trainer.atomic import input_failure
 from tfdist_trainer.data.files import Pattern
 from tfdist_trainer.data.object_cache import local
 from tfdist_trainer.errors import DataMalformedError, DataMissingError, TrainerError
-from tfdist_trainer.storage.object_urls import is_url, joined
+from tfdist_trainer.storage.object_urls import is_url, join_url
 
 
 def read_list(name: str, field: str) -> tuple[Pattern, ...]:
@@ -54,7 +54,7 @@ def _in_folder_of(name: str, text: str) -> str:
     """Return the path, URL or pattern `text` of the list `name`, absolute."""
     if "://" in text:
         return text
-    return joined(name.rpartition("/")[0], text) if is_url(name) else str(Path(name).parent / text)
+    return join_url(name.rpartition("/")[0], text) if is_url(name) else str(Path(name).parent / text)
 
 
 def _text(line: bytes, where: str) -> str:

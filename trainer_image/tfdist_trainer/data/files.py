@@ -98,7 +98,7 @@ def file_assignment(
     """Return the assignment of pipeline `shard` among the files that match `patterns` and `predicate`.
 
     `{worker}` in the patterns means that the data is already partitioned: each pipeline reads the files of its worker,
-    and that of a chief the files of all workers.
+    and the pipeline of a chief the files of all workers.
 
     Raises:
         ConfigurationError: only some patterns have `{worker}`, or there are files for more workers than exist.

@@ -69,7 +69,7 @@ def frames(name: str, *, gzip: bool) -> Frames:
         OSError: the file cannot be read.
     """
     path = local(name)
-    return _complete(_compressed(path)) if gzip else _complete(_plain(path, 0))
+    return _valid_frames(_gzip_headers(path)) if gzip else _valid_frames(_plain_headers(path, 0))
 
 
 def runs(name: str) -> Iterator[Frames]:
@@ -84,7 +84,7 @@ def runs(name: str) -> Iterator[Frames]:
     path = local(name)
     start: int | None = 0
     while start is not None:
-        run = _complete(_plain(path, start), start)
+        run = _valid_frames(_plain_headers(path, start), start)
         yield run
         start = None if run.problem is None else _next_header(path, run.end + 1)
 
@@ -99,7 +99,7 @@ def masked_crc32c(lengths: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
     return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + _MASK
 
 
-def unmasked(checksums: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+def unmask(checksums: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     """Return the CRC-32C of each of TFRecord's masked checksums (`tensorflow/core/lib/hash/crc32c.h`)."""
     rotated = checksums - _MASK
     return (rotated >> np.uint32(17)) | (rotated << np.uint32(15))
@@ -116,7 +116,7 @@ def _table() -> npt.NDArray[np.uint32]:
 TABLE: Final = _table()
 
 
-def _complete(headers: _Headers, start: int = 0) -> Frames:
+def _valid_frames(headers: _Headers, start: int = 0) -> Frames:
     """Return the records before the first of `headers` whose checksum is wrong."""
     lengths, checksums, problem = headers
     mismatches = np.flatnonzero(masked_crc32c(lengths) != checksums)
@@ -147,7 +147,7 @@ def _arrays(headers: list[tuple[int, int]], problem: str | None) -> _Headers:
     return pairs[:, 0].copy(), pairs[:, 1].astype(np.uint32), problem
 
 
-def _plain(name: str, start: int) -> _Headers:
+def _plain_headers(name: str, start: int) -> _Headers:
     """Return the lengths, their checksums, and the problem at the end, if any, of an uncompressed file from `start`."""
     size = Path(name).stat().st_size
     headers: list[tuple[int, int]] = []
@@ -167,8 +167,8 @@ def _plain(name: str, start: int) -> _Headers:
     return _cut(headers, problem)
 
 
-def _compressed(name: str) -> _Headers:
-    """Return the same as `_plain` for a gzip file."""
+def _gzip_headers(name: str) -> _Headers:
+    """Return the same as `_plain_headers` for a gzip file."""
     headers: list[tuple[int, int]] = []
     problem = None
     try:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdist_trainer.atomic import input_failure
-from tfdist_trainer.data.columns import Array, BadRecords, Column, check_rows
+from tfdist_trainer.data.columns import Array, BadRecords, DataColumn, check_rows
 from tfdist_trainer.data.content import GZIP_MAGIC
 from tfdist_trainer.data.object_cache import is_file, local
 from tfdist_trainer.errors import DataMalformedError, DataMissingError
@@ -29,7 +29,7 @@ def labels_of(name: str) -> str:
     """Return the file with the labels of the images in `name`, as MNIST names them.
 
     Raises:
-        DataMissingError: there is no such file.
+        DataMissingError: the file does not exist.
     """
     folder, slash, base = name.rpartition("/")
     other = f"{folder}{slash}{base.replace('images', 'labels').replace('idx3', 'idx1')}"
@@ -39,11 +39,11 @@ def labels_of(name: str) -> str:
     raise DataMissingError(f"{name}: there is no file {other} with its labels")
 
 
-def read_columns(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
+def read_columns(name: str, columns: Sequence[DataColumn], bad: BadRecords) -> dict[str, Array]:
     """Return two columns: images of the file `name`, and labels of the file next to it.
 
     Raises:
-        DataMissingError: there is no file of labels.
+        DataMissingError: the file of labels does not exist.
         DataMalformedError: a file is not idx, the lengths differ, the images are not of the column's shape, or a
             label is bad and `bad` does not skip.
     """

@@ -17,7 +17,7 @@ _PARALLEL: Final = 64
 """Images of a batch that are decoded at a time, if there are as many cores."""
 
 
-def decoded(content: tf.Tensor, channels: int) -> tf.Tensor:
+def decode_image(content: tf.Tensor, channels: int) -> tf.Tensor:
     """Return the first frame of the image file `content`, uint8 [height, width, channels].
 
     Raises:
@@ -30,7 +30,7 @@ def decoded(content: tf.Tensor, channels: int) -> tf.Tensor:
 def sizes(contents: tf.Tensor, channels: int) -> tf.Tensor:
     """Return the shapes, int32 [batch, 3], of the image files `contents`, [batch], after decoding all; errors too."""
     return tf.map_fn(
-        lambda content: tf.shape(decoded(content, channels)),
+        lambda content: tf.shape(decode_image(content, channels)),
         contents,
         fn_output_signature=tf.TensorSpec([3], tf.int32),
         parallel_iterations=_PARALLEL,
@@ -53,13 +53,13 @@ def prepare(images: tf.Tensor, seeds: tf.Tensor | None, shape: Shape, augmentati
     def prepare_one(parts: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         image, seed = parts
         if image.dtype == tf.string:
-            image = decoded(image, shape[2])
+            image = decode_image(image, shape[2])
         if "RandomResizedCrop" in augmentation:
-            image = resized(random_crop(image, seed), shape)
+            image = resize(random_crop(image, seed), shape)
         else:
-            image = fitted(image, shape)
+            image = crop_to_ratio(image, shape)
         if "RandomFlip" in augmentation:
-            # A separate seed: with that of the crop, the flip would depend on the area.
+            # A separate seed: with the seed of the crop, the flip would depend on the area.
             flip_seed = tf.random.experimental.stateless_fold_in(seed, 1)
             image = tf.image.stateless_random_flip_left_right(image, flip_seed)
         return tf.ensure_shape(image, shape)
@@ -70,14 +70,14 @@ def prepare(images: tf.Tensor, seeds: tf.Tensor | None, shape: Shape, augmentati
     return tf.map_fn(prepare_one, (images, seeds), fn_output_signature=signature, parallel_iterations=_PARALLEL)
 
 
-def fitted(image: tf.Tensor, shape: Shape) -> tf.Tensor:
+def crop_to_ratio(image: tf.Tensor, shape: Shape) -> tf.Tensor:
     """Return the center of `image` that has the ratio of height and width of `shape`, resized to `shape`."""
     height, width = tf.shape(image)[0], tf.shape(image)[1]
     ratio = shape[0] / shape[1]
     rows = tf.clip_by_value(tf.cast(tf.round(tf.cast(width, tf.float64) * ratio), tf.int32), 1, height)
     columns = tf.clip_by_value(tf.cast(tf.round(tf.cast(height, tf.float64) / ratio), tf.int32), 1, width)
     top, left = (height - rows) // 2, (width - columns) // 2
-    return resized(image[top : top + rows, left : left + columns], shape)
+    return resize(image[top : top + rows, left : left + columns], shape)
 
 
 def random_crop(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -95,7 +95,7 @@ def random_crop(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     return tf.slice(image, begin, size)
 
 
-def resized(image: tf.Tensor, shape: Shape) -> tf.Tensor:
+def resize(image: tf.Tensor, shape: Shape) -> tf.Tensor:
     """Return `image` resized to `shape`, uint8. An image of this size is unchanged."""
     values = tf.image.resize(image, shape[:2], antialias=True)
     return tf.cast(tf.clip_by_value(tf.round(values), 0, 255), tf.uint8)

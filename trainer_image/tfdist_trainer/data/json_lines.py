@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import IO, Any, Final
 
 from tfdist_trainer.data import text_rows
-from tfdist_trainer.data.columns import Array, BadRecords, Column, shown
+from tfdist_trainer.data.columns import Array, BadRecords, DataColumn, shown
 from tfdist_trainer.data.python_values import convert
 from tfdist_trainer.data.text_files import first_undecoded, not_utf8
 from tfdist_trainer.data.text_rows import Row, Syntax
@@ -21,7 +21,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MAX_NAMES: Final = 50
 
 
-def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
+def read(name: str, columns: Sequence[DataColumn], bad: BadRecords) -> dict[str, Array]:
     """Return the given columns of the file `name`; other fields of its objects are ignored.
 
     Raises:
@@ -31,7 +31,7 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Arr
     return text_rows.read(name, columns, bad, _SYNTAX)
 
 
-def _rows(name: str, file: IO[str], columns: Sequence[Column]) -> Generator[Row, None, None]:
+def _rows(name: str, file: IO[str], columns: Sequence[DataColumn]) -> Generator[Row, None, None]:
     absent, names = {column.name for column in columns}, set[str]()
     for number, line in enumerate(file, 1):
         if line.isspace():
@@ -60,7 +60,7 @@ def _parse(line: str) -> dict[str, Any] | str:
     return value if isinstance(value, dict) else f"is {shown(value)}, expected an object{_LINE}"
 
 
-def _row(number: int, line: str, record: dict[str, Any], columns: Sequence[Column]) -> Row:
+def _row(number: int, line: str, record: dict[str, Any], columns: Sequence[DataColumn]) -> Row:
     values = [record.get(column.name) for column in columns]
     if None in values:
         name = columns[values.index(None)].name
@@ -68,12 +68,12 @@ def _row(number: int, line: str, record: dict[str, Any], columns: Sequence[Colum
         return Row(number, [], f"{name!r} is missing; {absent}")
     if not line.isascii() or "\\u" in line:
         for column, value in zip(columns, values, strict=True):
-            if isinstance(value, str) and (problem := _no_text(line, value)):
+            if isinstance(value, str) and (problem := _text_problem(line, value)):
                 return Row(number, [], f"{column.name!r} {problem}")
     return Row(number, values)
 
 
-def _no_text(line: str, value: str) -> str | None:
+def _text_problem(line: str, value: str) -> str | None:
     """Return why the string `value` of `line` is not UTF-8, or None."""
     surrogate = _SURROGATE.search(value)
     if surrogate is None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdist_trainer.atomic import reject_storage_error
-from tfdist_trainer.data.columns import Array, BadRecords, Column, check_rows
+from tfdist_trainer.data.columns import Array, BadRecords, DataColumn, check_rows
 from tfdist_trainer.data.object_cache import local
 from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError
 
@@ -18,7 +18,7 @@ _KINDS: Final = {"uint8": "u", "int64": "iub", "float32": "fiub", "string": "USi
 """NumPy kinds (`dtype.kind`) in which a column may be stored."""
 
 
-def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
+def read(name: str, columns: Sequence[DataColumn], bad: BadRecords) -> dict[str, Array]:
     """Return the columns of the file `name`.
 
     Raises:
@@ -39,7 +39,7 @@ def save(name: str, **arrays: npt.NDArray[Any]) -> None:
     np.savez_compressed(name, allow_pickle=False, **arrays)
 
 
-def _load(name: str, columns: Sequence[Column]) -> dict[str, Array]:
+def _load(name: str, columns: Sequence[DataColumn]) -> dict[str, Array]:
     try:
         with np.load(local(name), allow_pickle=False) as arrays:
             missing = sorted({column.name for column in columns} - set(arrays.files))
@@ -51,7 +51,7 @@ def _load(name: str, columns: Sequence[Column]) -> dict[str, Array]:
         raise DataMalformedError(f"{name}: not a readable .npz file: {error}") from None
 
 
-def _check_array(name: str, column: Column, values: Array) -> Array:
+def _check_array(name: str, column: DataColumn, values: Array) -> Array:
     """Return `values` in the column's shape; a last axis of size 1 may be absent in the file."""
     if column.shape[-1:] == (1,) and values.shape[1:] == column.shape[:-1]:
         values = values[..., np.newaxis]

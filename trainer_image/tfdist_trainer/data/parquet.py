@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from tfdist_trainer.atomic import reject_storage_error
-from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, check_converted
+from tfdist_trainer.data.columns import Array, BadRecords, Converted, DataColumn, check_converted
 from tfdist_trainer.data.object_cache import local
 from tfdist_trainer.data.python_values import convert
 from tfdist_trainer.errors import (
@@ -25,7 +25,7 @@ _MAX_NAMES: Final = 50
 _LARGEST: Final = np.iinfo(np.int64).max
 
 
-def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
+def read(name: str, columns: Sequence[DataColumn], bad: BadRecords) -> dict[str, Array]:
     """Return the given columns of the file `name`; its other columns are not read.
 
     Raises:
@@ -59,7 +59,7 @@ def _pyarrow(name: str) -> tuple[Any, Any]:
         ) from None
 
 
-def _check_schema(name: str, schema: Any, columns: Sequence[Column], arrow: Any) -> None:
+def _check_schema(name: str, schema: Any, columns: Sequence[DataColumn], arrow: Any) -> None:
     for column in columns:
         if column.name not in schema.names:
             raise ColumnAbsentError(f"{name}: has no column {column.name!r}; it has {schema.names[:_MAX_NAMES]}")
@@ -72,8 +72,8 @@ def _check_schema(name: str, schema: Any, columns: Sequence[Column], arrow: Any)
             raise DataMalformedError(f"{name}: column {column.name!r} is {arrow_type}, expected {of_shape}{expected}")
 
 
-def _is_of(arrow_type: Any, column: Column, types: Any) -> bool:
-    """Return whether values of `arrow_type` may be those of `column`."""
+def _is_of(arrow_type: Any, column: DataColumn, types: Any) -> bool:
+    """Return whether `column` may have values of `arrow_type`."""
     if types.is_dictionary(arrow_type):
         arrow_type = arrow_type.value_type
     if column.shape:
@@ -93,7 +93,7 @@ def _is_list(arrow_type: Any, types: Any) -> bool:
 
 
 def _read_group(
-    name: str, file: Any, group: int, columns: Sequence[Column], bad: BadRecords, arrow: Any
+    name: str, file: Any, group: int, columns: Sequence[DataColumn], bad: BadRecords, arrow: Any
 ) -> dict[str, Array]:
     """Return the columns of the row group `group` of `file`; empty ones if it is damaged and skipped."""
     where = f"{name}: row group {group}"
@@ -108,7 +108,7 @@ def _read_group(
     return check_converted(columns, converted, lambda row: f"{where}, row {row}", bad)
 
 
-def _convert_column(array: Any, column: Column, arrow: Any) -> Converted:
+def _convert_column(array: Any, column: DataColumn, arrow: Any) -> Converted:
     if (values := _as_numpy(array, column, arrow.types)) is not None:
         return Converted(values, {})
     undecodable: dict[int, str] = {}
@@ -124,7 +124,7 @@ def _convert_column(array: Any, column: Column, arrow: Any) -> Converted:
     return Converted(values, {**problems, **missing, **undecodable})
 
 
-def _as_numpy(array: Any, column: Column, types: Any) -> Array | None:
+def _as_numpy(array: Any, column: DataColumn, types: Any) -> Array | None:
     """Return the values of `array` converted at once; None if they are strings, or have to be checked one by one."""
     if column.kind in {"string", "uint8"} or array.null_count or types.is_dictionary(array.type):
         return None

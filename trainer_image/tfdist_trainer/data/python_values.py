@@ -1,17 +1,17 @@
-"""Converts values of Python, as JSON and Arrow have them, to those of a column. Needs only NumPy."""
+"""Converts values of Python, as JSON and Arrow have them, to values of a column. Needs only NumPy."""
 
 from typing import Any, Final
 
 import numpy as np
 
-from tfdist_trainer.data.columns import Array, Column, Converted, shown
+from tfdist_trainer.data.columns import Array, Converted, DataColumn, shown
 
 _NUMBERS: Final = frozenset({int, float, bool})
 _KINDS: Final = {"uint8": "iu", "int64": "iub", "float32": "fiub"}
 """NumPy kinds (`dtype.kind`) of the lists that a column may have."""
 
 
-def convert(values: list[Any], column: Column) -> Converted:
+def convert(values: list[Any], column: DataColumn) -> Converted:
     """Return the values of a column, one for each row: numbers, lists of numbers or strings."""
     if column.shape:
         return _arrays(values, column)
@@ -28,7 +28,7 @@ def _strings(values: list[Any]) -> Converted:
     return Converted(array, {row: f"is {shown(values[row])}, expected a string" for row in invalid})
 
 
-def _numbers(values: list[Any], column: Column) -> Converted:
+def _numbers(values: list[Any], column: DataColumn) -> Converted:
     integral = column.kind == "int64"
     kind = np.int64 if integral else np.float64
     kinds = set(map(type, values))
@@ -55,7 +55,7 @@ def _number(value: Any, *, integral: bool) -> np.int64 | np.float64 | None:
         return None
 
 
-def _arrays(values: list[Any], column: Column) -> Converted:
+def _arrays(values: list[Any], column: DataColumn) -> Converted:
     """Return `values`, lists, as an array [rows, *shape]."""
     array = np.zeros((len(values), *column.shape), np.float64 if column.kind == "float32" else column.kind)
     problems = {}
@@ -68,7 +68,7 @@ def _arrays(values: list[Any], column: Column) -> Converted:
     return Converted(array, problems)
 
 
-def _array(value: Any, column: Column) -> Array | str:
+def _array(value: Any, column: DataColumn) -> Array | str:
     """Return `value` in the column's shape, of which a last axis of size 1 may be absent; or why it does not fit."""
     try:
         array = np.asarray(value)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdist_trainer.data.checksums import combined_crc32c
-from tfdist_trainer.data.framing import FOOTER, Frames, unmasked
+from tfdist_trainer.data.framing import FOOTER, Frames, unmask
 from tfdist_trainer.data.object_cache import local
 
 _MAX_OPEN: Final = 512
@@ -31,7 +31,7 @@ class RecordReader:
     """The records of all `files`, numbered in the order of the files. May be used by several threads at a time."""
 
     def __init__(self, files: Sequence[str], frames: Sequence[Sequence[Frames]]) -> None:
-        """Number the records of `files`, which are those of `frames` of each file."""
+        """Number the records of `files`, which `frames` has for each file."""
         self._files = tuple(files)
         self._ends = np.cumsum([sum(run.count for run in runs) for runs in frames], dtype=np.int64)
         self._lengths = np.concatenate([np.empty(0, np.int64), *(run.lengths for runs in frames for run in runs)])
@@ -130,7 +130,7 @@ def _is_intact(records: npt.NDArray[np.object_]) -> bool:
     """Return whether each of `records` has the checksum that follows it."""
     octets = [np.frombuffer(record, np.uint8) for record in records]
     stored = np.frombuffer(b"".join(record[-FOOTER:] for record in records), "<u4")
-    expected = int(np.bitwise_xor.reduce(unmasked(stored), initial=np.uint32(0)))
+    expected = int(np.bitwise_xor.reduce(unmask(stored), initial=np.uint32(0)))
     return combined_crc32c([record[:-FOOTER] for record in octets]) == expected
 
 

@@ -1,31 +1,33 @@
 """The examples of one split in one pipeline, for all file formats.
 
 Files of all formats but TFRecord are read into memory once; batches are gathered by index. TFRecord
-files are read in each epoch, or kept in memory as serialized records with `cache`.
+files are read in each epoch, or kept in memory as serialized records with `cache`; uncompressed ones are read by index,
+by all members in one order (`IndexedSource`, ADR 40).
 """
 
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from tfdist.programs.data import Format
 from tfdist_trainer import log
 from tfdist_trainer.autograph import do_not_convert, graph
 from tfdist_trainer.data import csvs, idx, json_lines, npz, parquet, text_examples, tfrecord
-from tfdist_trainer.data.batches import BatchOrder, indexed_batches, streamed_batches
-from tfdist_trainer.data.columns import Array, BadRecords, Column
+from tfdist_trainer.data.batches import BatchOrder, indexed_batches, shared_batches, streamed_batches
+from tfdist_trainer.data.columns import Array, BadRecords, DataColumn
 from tfdist_trainer.data.files import FileAssignment, still_readable
 from tfdist_trainer.data.framing import runs
 from tfdist_trainer.data.object_cache import download, local
-from tfdist_trainer.data.record_reader import RecordReader
+from tfdist_trainer.data.record_reader import Indices, RecordReader
 from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError
 
-Read = Callable[[str, Sequence[Column], BadRecords], dict[str, Array]]
+Read = Callable[[str, Sequence[DataColumn], BadRecords], dict[str, Array]]
 READERS: Final[Mapping[str, Read]] = {
     "npz": npz.read,
     "csv": csvs.read,
@@ -42,7 +44,7 @@ _BATCH: Final = 4096
 class ReadOptions:
     """Options for reading files."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[DataColumn, ...]
     format: Format
     gzip: bool = False
     skip_bad: bool = False
@@ -66,7 +68,7 @@ class FileSource(ABC):
     """Whether these are the examples of all members; see `pipeline.ExampleSource`."""
 
     @abstractmethod
-    def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:
+    def ordered_batches(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:
         """Return padded batches of elements (`batches.Batches`), shuffled over at least `buffer` examples."""
 
     @abstractmethod
@@ -77,7 +79,7 @@ class FileSource(ABC):
         """Read all data again to find the record that made a step fail.
 
         Raises:
-            DataMalformedError: a record is bad; the message has file and record.
+            DataMalformedError: a record is bad; the message names file and record.
             DataMissingError: a file no longer exists.
         """
         return
@@ -85,7 +87,7 @@ class FileSource(ABC):
     def batches(self) -> Iterator[dict[str, Array]]:
         """Yield the columns of all examples, some thousands at a time, in the order of the files."""
         decode = graph(self.decode, reduce_retracing=True)
-        for elements, valid_mask in self.ordered(BatchOrder(min(_BATCH, max(1, self.count))), 0):
+        for elements, valid_mask in self.ordered_batches(BatchOrder(min(_BATCH, max(1, self.count))), 0):
             columns = {name: values.numpy() for name, values in decode(elements).items()}
             yield {name: values[valid_mask.numpy()] for name, values in columns.items()}
 
@@ -134,7 +136,7 @@ class InMemorySource(FileSource):
             kinds = {key: tf.string if array.dtype == object else array.dtype for key, array in arrays.items()}
             self._columns = {key: tf.constant(array, kinds[key]) for key, array in arrays.items()}
 
-    def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:  # noqa: ARG002  a full permutation
+    def ordered_batches(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:  # noqa: ARG002  a full permutation
         """Return the indices of the examples."""
         return indexed_batches(self.count, order)
 
@@ -183,7 +185,7 @@ class TFRecordSource(FileSource):
         self._cached = self._in_memory() if options.cache else None
         self.parallel = tf.data.AUTOTUNE
 
-    def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:
+    def ordered_batches(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:
         """Return the serialized records, strings [size]; or their indices if they are in memory."""
         if self._cached is not None:
             return indexed_batches(self.count, order)
@@ -257,3 +259,64 @@ class TFRecordSource(FileSource):
         parts = [batch.numpy() for batch in self._records(None).batch(_BATCH)]
         with tf.device("CPU:0"):
             return tf.constant(np.concatenate([np.empty([0], object), *parts]), tf.string)
+
+
+_PARALLEL_READS: Final = 2
+
+
+class IndexedSource(FileSource):
+    """Examples whose order in an epoch is a permutation of all: position, not reading, determines what comes next."""
+
+    by_index = True
+    skipped = 0
+
+    def __init__(self, files: Sequence[str], columns: tuple[DataColumn, ...]) -> None:
+        """Read the headers of all records of `files`.
+
+        Raises:
+            DataMalformedError: a file is not TFRecord, or is truncated.
+        """
+        self._files = tuple(files)
+        self._columns = columns
+        download(files)
+        self._reader = RecordReader(files, [[tfrecord.complete(name, gzip=False)] for name in files])
+        self.count = self._reader.count
+        self.parallel = tf.data.AUTOTUNE
+
+    def ordered_batches(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:  # noqa: ARG002  a full permutation
+        """Return the serialized records, strings [size]."""
+        return self.read(self.indices(order), order.size)
+
+    def indices(self, order: BatchOrder) -> tf.data.Dataset:
+        """Return batches of the indices of the records, a permutation of all."""
+        return shared_batches(self.count, order)
+
+    def read(self, batches: tf.data.Dataset, size: int) -> tf.data.Dataset:
+        """Return `batches` of `size` indices, or of tuples of them and seeds, with the records instead of the indices.
+
+        Several batches are read at a time, so that many records share the cost of a call.
+        """
+        several = max(1, self._reader.batch // size)
+
+        @do_not_convert
+        def read(elements: Any, valid_mask: tf.Tensor) -> Any:
+            indices, *seeds = elements if isinstance(elements, tuple) else (elements,)
+            records = tf.numpy_function(self._records, [tf.reshape(indices, [-1])], tf.string, stateful=False)
+            shaped = tf.ensure_shape(tf.reshape(records, [-1, size]), indices.shape)
+            return ((shaped, *seeds) if seeds else shaped), valid_mask
+
+        groups = batches.batch(several).map(read, num_parallel_calls=_PARALLEL_READS, deterministic=True)
+        return groups.unbatch()
+
+    def decode(self, elements: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the columns of the records `elements`, [batch]."""
+        return tfrecord.decode(elements, self._columns)
+
+    def check(self) -> None:
+        """Read every record of every file; see the base class."""
+        for name in self._files:
+            still_readable(name)
+            tfrecord.check(name, self._columns, BadRecords(skip=False), gzip=False)
+
+    def _records(self, indices: Indices) -> npt.NDArray[np.object_]:
+        return self._reader.read(indices)

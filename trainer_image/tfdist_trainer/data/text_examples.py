@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from tfdist_trainer.atomic import reject_storage_error
-from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, check_converted
+from tfdist_trainer.data.columns import Array, BadRecords, Converted, DataColumn, check_converted
 from tfdist_trainer.data.csvs import convert
 from tfdist_trainer.data.text_files import UNREADABLE, first_undecoded, line_ends, not_utf8, open_text
 from tfdist_trainer.errors import ColumnAbsentError
@@ -19,7 +19,7 @@ _MAX_CHARACTERS: Final = 1 << 24
 """Length above which a text is rejected as a file of many examples; it limits the memory for one file."""
 
 
-def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
+def read(name: str, columns: Sequence[DataColumn], bad: BadRecords) -> dict[str, Array]:
     """Return the given columns of the only example in the file `name`: `text`, its content, and `label`, its folder.
 
     Raises:
@@ -71,7 +71,7 @@ def _problem(text: str) -> tuple[int, str] | None:
     return None
 
 
-def _convert_column(value: str, column: Column) -> Converted:
+def _convert_column(value: str, column: DataColumn) -> Converted:
     values, problems = convert([value], column)
     hint = "; list the names of the folders in training.config.classes" if column.name == LABEL else ""
     return Converted(values, {row: f"{problem}{hint}" for row, problem in problems.items()})

@@ -1,6 +1,6 @@
 """Reads the columns of a text file whose records are lines, in any syntax. Needs only NumPy.
 
-The syntax parses the values of each record, and converts those of a column. A record that is bad, for either of them or
+The syntax parses the values of each record, and converts a whole column. A record that is bad, for either of them or
 for its column, is reported with its line and does not affect others.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
 from tfdist_trainer.atomic import reject_storage_error
-from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, check_converted
+from tfdist_trainer.data.columns import Array, BadRecords, Converted, DataColumn, check_converted
 from tfdist_trainer.data.text_files import UNREADABLE, open_text
 
 
@@ -30,14 +30,14 @@ class Syntax:
     """Its name in messages."""
     newline: str
     """Line separator; see `open_text`."""
-    rows: Callable[[str, IO[str], Sequence[Column]], Generator[Row, None, None]]
+    rows: Callable[[str, IO[str], Sequence[DataColumn]], Generator[Row, None, None]]
     """Yields the rows of the file of a name. It raises `DataMalformedError` if the file as a whole is malformed, and
     `ColumnAbsentError` if no record has a column."""
-    convert: Callable[[list[Any], Column], Converted]
+    convert: Callable[[list[Any], DataColumn], Converted]
     """Converts the values of a column, one for each row."""
 
 
-def read(name: str, columns: Sequence[Column], bad: BadRecords, syntax: Syntax) -> dict[str, Array]:
+def read(name: str, columns: Sequence[DataColumn], bad: BadRecords, syntax: Syntax) -> dict[str, Array]:
     """Return the given columns of the file `name`; other fields are ignored.
 
     Raises:
@@ -64,7 +64,12 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords, syntax: Syntax) 
 
 
 def _convert_rows(
-    name: str, columns: Sequence[Column], lines: list[int], rows: list[list[Any]], bad: BadRecords, syntax: Syntax
+    name: str,
+    columns: Sequence[DataColumn],
+    lines: list[int],
+    rows: list[list[Any]],
+    bad: BadRecords,
+    syntax: Syntax,
 ) -> dict[str, Array]:
     """Return the columns of `rows`, the values of `lines`."""
     converted = {

@@ -4,6 +4,7 @@ Before training the records are only counted, by the lengths in their headers (`
 does not match the columns, fails the step that reads it, and `check` then finds that record. If bad records are to be
 skipped, all are checked first, because every member must know the number of steps in an epoch. TensorFlow's reader ends
 at the first damaged record: uncompressed files are then read by index (`record_reader`), without the damaged ones.
+`explain` says why a record is bad, value by value, from its protocol buffer.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,16 +13,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from tfdist_trainer.atomic import input_failure, reject_storage_error
 from tfdist_trainer.autograph import graph
 from tfdist_trainer.data import images
-from tfdist_trainer.data.columns import Array, BadRecords, Column
-from tfdist_trainer.data.content import tfrecord_hint
+from tfdist_trainer.data.columns import Array, BadRecords, DataColumn
+from tfdist_trainer.data.content import image_kind, tfrecord_hint
 from tfdist_trainer.data.framing import Frames, frames, runs
 from tfdist_trainer.data.object_cache import local
 from tfdist_trainer.data.record_reader import RecordReader
-from tfdist_trainer.data.tfrecord_check import explain, feature_names
 from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError, one_line
 
 _CHECK_BATCH: Final = 1024
@@ -57,7 +58,7 @@ def complete(name: str, *, gzip: bool) -> Frames:
     return records
 
 
-def decode(serialized: tf.Tensor, columns: Sequence[Column]) -> dict[str, tf.Tensor]:
+def decode(serialized: tf.Tensor, columns: Sequence[DataColumn]) -> dict[str, tf.Tensor]:
     """Return the columns, [batch, *shape] each, of a batch of records, strings [batch]; in a graph or not.
 
     Encoded images stay encoded, so that a program decodes them together with its augmentation.
@@ -69,11 +70,11 @@ def decode(serialized: tf.Tensor, columns: Sequence[Column]) -> dict[str, tf.Ten
     return {column.name: _value(column, parsed[column.name]) for column in columns}
 
 
-def check(name: str, columns: Sequence[Column], bad: BadRecords, *, gzip: bool) -> tuple[int, tuple[int, ...]]:
+def check(name: str, columns: Sequence[DataColumn], bad: BadRecords, *, gzip: bool) -> tuple[int, tuple[int, ...]]:
     """Read the whole file; return the number of readable records, and the indices of the bad ones among them.
 
     Raises:
-        DataMalformedError: a record is bad, and `bad` does not skip; the message has its index.
+        DataMalformedError: a record is bad, and `bad` does not skip; the message names its index.
         ColumnAbsentError: no record has a column.
     """
     decode_graph = graph(lambda batch: _decode_all(batch, columns), reduce_retracing=True)
@@ -123,20 +124,20 @@ def _as_feature(value: Any) -> tf.train.Feature:
     return tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
 
 
-def _feature(column: Column) -> tf.io.FixedLenFeature:
+def _feature(column: DataColumn) -> tf.io.FixedLenFeature:
     if column.kind in {"uint8", "string", "encoded"}:
         return tf.io.FixedLenFeature([] if column.kind == "uint8" else column.shape, tf.string)
     return tf.io.FixedLenFeature(column.shape, tf.as_dtype(column.kind))
 
 
-def _decode_all(serialized: tf.Tensor, columns: Sequence[Column]) -> list[tf.Tensor]:
+def _decode_all(serialized: tf.Tensor, columns: Sequence[DataColumn]) -> list[tf.Tensor]:
     """Return what depends on every value of the records `serialized`, encoded images included; errors of `decode`."""
     decoded = decode(serialized, columns)
     encoded = [images.sizes(decoded[column.name], column.channels) for column in columns if column.kind == "encoded"]
     return [*decoded.values(), *encoded]
 
 
-def _value(column: Column, values: tf.Tensor) -> tf.Tensor:
+def _value(column: DataColumn, values: tf.Tensor) -> tf.Tensor:
     """Return the parsed `values` as programs receive them, after checking them."""
     if column.kind == "uint8":
         # Not -1 for the batch axis: images of half the size would become half as many.
@@ -221,7 +222,7 @@ def _match(decode_graph: Callable[[tf.Tensor], object], records: Sequence[bytes 
 
 
 def _find(
-    name: str, first: int, batch: Sequence[bytes | None], columns: Sequence[Column], bad: BadRecords
+    name: str, first: int, batch: Sequence[bytes | None], columns: Sequence[DataColumn], bad: BadRecords
 ) -> Iterator[int]:
     """Yield the indices of the bad records in `batch`, whose first record has the index `first`."""
     bad_count = 0
@@ -235,7 +236,7 @@ def _find(
         raise DataMalformedError(f"{name}: a record between {first} and {first + len(batch)} cannot be parsed")
 
 
-def _check_columns_exist(name: str, columns: Sequence[Column], *, gzip: bool) -> None:
+def _check_columns_exist(name: str, columns: Sequence[DataColumn], *, gzip: bool) -> None:
     """Raise `ColumnAbsentError` if no record that is not damaged has one of `columns`."""
     absent, names = {column.name for column in columns}, set[str]()
     for part in _parts(name, gzip=gzip):
@@ -250,3 +251,88 @@ def _check_columns_exist(name: str, columns: Sequence[Column], *, gzip: bool) ->
 
 def _damage_message(gzip: bool, records: int, reason: str) -> str:
     return f"damaged or not a TFRecord file{' of GZIP' if gzip else ''}, after {records} records: {reason}"
+
+
+_LISTS = {"bytes_list": "strings", "float_list": "numbers", "int64_list": "integers", None: "nothing"}
+_MAX_NAMES = 50
+_EXPECTED = {
+    "uint8": "bytes_list",
+    "string": "bytes_list",
+    "encoded": "bytes_list",
+    "float32": "float_list",
+    "int64": "int64_list",
+}
+
+
+def explain(serialized: bytes, columns: Sequence[DataColumn]) -> str | None:
+    """Return why the record `serialized` is bad, or None if it is not."""
+    names = " and ".join(repr(column.name) for column in columns[:5])
+    try:
+        features = tf.train.Example.FromString(serialized).features.feature
+    except DecodeError:
+        return f"not an Example with {names}"
+    missing = [column.name for column in columns if column.name not in features]
+    if missing:
+        return f"not an Example with {names}: it has no {missing[0]!r}; it has {sorted(features)[:_MAX_NAMES]}"
+    return next((text for column in columns if (text := _explain(column, features[column.name]))), None)
+
+
+def feature_names(serialized: bytes) -> frozenset[str]:
+    """Return the names of the features of the record `serialized`; none if it is not an Example."""
+    try:
+        return frozenset(tf.train.Example.FromString(serialized).features.feature)
+    except DecodeError:
+        return frozenset()
+
+
+def _explain(column: DataColumn, feature: tf.train.Feature) -> str | None:
+    kind = feature.WhichOneof("kind")
+    if kind != _EXPECTED[column.kind]:
+        return f"{column.name!r} holds {_LISTS[kind]}, expected {_LISTS[_EXPECTED[column.kind]]}"
+    values = list(getattr(feature, kind).value)
+    size = int(np.prod(column.shape))
+    if column.kind == "uint8":
+        return _pixel_problem(column, values, size)
+    if len(values) != size:
+        return f"{column.name!r} has {len(values)} values, expected {size}"
+    if column.kind == "encoded":
+        return _image_problem(column, values[0])
+    return _value_problem(column, values)
+
+
+def _pixel_problem(column: DataColumn, values: list[bytes], size: int) -> str | None:
+    """Return why `values` are not the raw bytes of one array of `size` bytes, or None."""
+    actual = len(values[0]) if len(values) == 1 else -1
+    if actual == size:
+        return None
+    expected = f"expected {size} of {list(column.shape)}"
+    kind = image_kind(values[0]) if values else None
+    if kind is None:
+        return f"{column.name!r} has {actual} bytes, {expected}"
+    remedy = "for JPEG and PNG files set imageFormat: Encoded"
+    return f"{column.name!r} is a {kind} file of {len(values[0])} bytes, {expected} as raw pixels; {remedy}"
+
+
+def _image_problem(column: DataColumn, content: bytes) -> str | None:
+    """Return why the file `content` cannot be decoded, or None."""
+    try:
+        images.decode_image(tf.constant(content), column.channels)
+    except tf.errors.InvalidArgumentError as error:
+        kind = image_kind(content)
+        if kind is None:
+            detail = f"is not a JPEG or PNG file: {len(content)} bytes that begin with {content[:8].hex() or 'nothing'}"
+            return f"{column.name!r} {detail}; for raw pixels set imageFormat: Raw"
+        reason = one_line(error.message.rpartition("}} ")[2].partition(" [Op:")[0])
+        return f"{column.name!r} is a {kind} file of {len(content)} bytes that cannot be decoded: {reason}"
+    return None
+
+
+def _value_problem(column: DataColumn, values: list[bytes] | list[int] | list[float]) -> str | None:
+    """Return why the parsed `values`, of the right number, are bad, or None."""
+    if column.kind == "string":
+        texts = [bytes(value).decode("utf-8", "replace") for value in values]  # type: ignore[arg-type]
+        array: Array = np.asarray(texts, str)
+    else:
+        array = np.asarray(values, column.kind)
+    array = array.reshape([1, *column.shape])
+    return column.complain(array[0]) if column.wrong(array)[0] else None

@@ -60,12 +60,12 @@ class AssignedValues:
         if kind.startswith("Collective"):
             return []
         if kind == "ReadVariableOp":
-            return None if id(captured(operation.inputs[0])) in self._local else []
+            return None if id(outer_tensor(operation.inputs[0])) in self._local else []
         if kind.startswith(_RANDOM) or operation is getattr(self._replica, "op", None):
             return None
-        if kind == "Placeholder" and captured(operation.outputs[0]) is operation.outputs[0]:
+        if kind == "Placeholder" and outer_tensor(operation.outputs[0]) is operation.outputs[0]:
             return None if operation.outputs[0].dtype != tf.resource else []
-        return inputs_of(operation)
+        return operation_inputs(operation)
 
 
 def added_rows(variable: Any, value: Any) -> tuple[tf.Tensor, tf.Tensor] | None:
@@ -78,13 +78,13 @@ def added_rows(variable: Any, value: Any) -> tuple[tf.Tensor, tf.Tensor] | None:
     first, second = value.op.inputs
     for state, rows in ((first, second), (second, first)):
         read, added = (_before(each, SHAPES_AND_TYPES) for each in (state, rows))
-        if read.type == "ReadVariableOp" and captured(read.inputs[0]) is variable.handle and _is_over_rows(added):
+        if read.type == "ReadVariableOp" and outer_tensor(read.inputs[0]) is variable.handle and _is_over_rows(added):
             return state, rows
     return None
 
 
 def _before(tensor: tf.Tensor, kinds: tuple[str, ...]) -> Any:
-    """Return the operation of `tensor` before those of these `kinds`."""
+    """Return the operation of `tensor` before all operations of these `kinds`."""
     while tensor.op.type in kinds:
         tensor = tensor.op.inputs[0]
     return tensor.op
@@ -101,16 +101,16 @@ def _is_over_rows(operation: Any) -> bool:
     return not {0, -values.shape.rank}.isdisjoint(static.flat)
 
 
-def inputs_of(operation: Any) -> list[tf.Tensor]:
+def operation_inputs(operation: Any) -> list[tf.Tensor]:
     """Return the tensors on which the value of `operation` depends, those outside of its function included."""
     if operation.type != "Placeholder":
         return list(operation.inputs)
     (argument,) = operation.outputs
-    outer = captured(argument)
+    outer = outer_tensor(argument)
     return [outer] if outer is not argument and tf.is_symbolic_tensor(outer) else []
 
 
-def captured(tensor: tf.Tensor) -> Any:
+def outer_tensor(tensor: tf.Tensor) -> Any:
     """Return the tensor outside of all functions that the argument `tensor` of a function captures, or itself."""
     while tf.is_symbolic_tensor(tensor):
         captures: Iterator[tuple[Any, tf.Tensor]] = iter(getattr(tensor.graph, "captures", ()))

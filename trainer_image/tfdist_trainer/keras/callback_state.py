@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from tfdist_trainer import log
-from tfdist_trainer.keras.stored_values import decoded, encoded, restored
+from tfdist_trainer.keras.stored_values import decode_value, encode_value, restore_into
 
 _NOT_STATE: Final = frozenset({"model", "_model", "params", "validation_data"})
 _CONSTANTS: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType, type, np.ufunc)
@@ -21,7 +21,7 @@ _CONSTANTS: Final = (types.FunctionType, types.BuiltinFunctionType, types.Method
 class CallbackState:
     """What a callback has changed about itself since `fit` began: values that `stored_values` can encode.
 
-    Attributes that were given to its constructor stay those of the script, which may have been corrected since.
+    Arguments of its constructor stay as the script has them now: they may have been corrected since.
     """
 
     callback: Any
@@ -35,25 +35,25 @@ class CallbackState:
         attributes = vars(self.callback).items()
         self._constants = {name: value for name, value in attributes if isinstance(value, _CONSTANTS)}
 
-    def changed(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def changes(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the changed attributes as JSON has them, and their arrays by name."""
-        changes = {name: code for name, code in self._encode().items() if not _equal(code, self._begin.get(name))}
+        changes = {name: code for name, code in self._encode().items() if not _is_equal(code, self._begin.get(name))}
         arrays = {key: array for _, parts in changes.values() for key, array in parts.items()}
         return {name: json.loads(text) for name, (text, _) in changes.items()}, arrays
 
     def restore(self, values: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        """Set the attributes that `changed` returned in another process; containers keep their identity."""
+        """Set the attributes that `changes` returned in another process; containers keep their identity."""
         for name, value in values.items():
             try:
-                new = decoded(value, arrays)
+                new = decode_value(value, arrays)
             except (LookupError, TypeError, ValueError) as error:
                 attribute = f"{type(self.callback).__name__}.{name}"
                 log.event("callback-restarted", attribute=attribute, reason=f"its value cannot be restored: {error}")
                 continue
-            setattr(self.callback, name, restored(new, getattr(self.callback, name, None)))
+            setattr(self.callback, name, restore_into(new, getattr(self.callback, name, None)))
 
     def not_stored(self) -> Iterator[tuple[str, str]]:
-        """Yield name and class of the attributes that may have changed, and that `changed` has left out.
+        """Yield name and class of the attributes that may have changed, and that `changes` has left out.
 
         Callbacks of Keras are not searched, nor what the constructors of Keras' callbacks have set in a subclass.
         """
@@ -74,13 +74,13 @@ class CallbackState:
                 continue
             arrays: dict[str, Any] = {}
             try:
-                attributes[name] = (json.dumps(encoded(value, name, arrays)), arrays)
+                attributes[name] = (json.dumps(encode_value(value, name, arrays)), arrays)
             except TypeError:
                 self._unknown[name] = value
         return attributes
 
 
-def _equal(state: tuple[str, dict[str, Any]], previous: tuple[str, dict[str, Any]] | None) -> bool:
+def _is_equal(state: tuple[str, dict[str, Any]], previous: tuple[str, dict[str, Any]] | None) -> bool:
     if previous is None or state[0] != previous[0]:
         return False
     return all(_equal_arrays(array, previous[1][key]) for key, array in state[1].items())

@@ -16,7 +16,7 @@ import tensorflow as tf
 from tfdist_trainer import log, script_end
 from tfdist_trainer.errors import DIFFERENT_COLLECTIVES
 from tfdist_trainer.keras import rows_check
-from tfdist_trainer.keras.same_data import FirstBatch, differing
+from tfdist_trainer.keras.same_data import FirstBatch, first_difference
 from tfdist_trainer.strategies.replica_group import HostCollectives
 from tfdist_trainer.upstream.strategy_worker import Worker
 
@@ -39,8 +39,8 @@ _running: list[str] = []
 
 
 @contextlib.contextmanager
-def running(name: str, strategy: Any, worker: Worker) -> Iterator[None]:
-    """Run the call `name` of Keras inside: `fit`, `evaluate`, `predict`, or `validation` for that of `fit`.
+def call_scope(name: str, strategy: Any, worker: Worker) -> Iterator[None]:
+    """Run the call `name` of Keras inside: `fit`, `evaluate`, `predict`, or `validation` for the validation of `fit`.
 
     Raises:
         RuntimeError: another worker is in another call.
@@ -53,8 +53,8 @@ def running(name: str, strategy: Any, worker: Worker) -> Iterator[None]:
     except tf.errors.OpError as error:
         script_end.leave_at_once()
         if DIFFERENT_COLLECTIVES.search(str(error)):
-            raise RuntimeError(_different(f"this one is in {_described(_running)}")) from error
-        if (message := rows_check.described(error)) is not None:
+            raise RuntimeError(_different(f"this one is in {_describe(_running)}")) from error
+        if (message := rows_check.batch_message(error)) is not None:
             raise ValueError(message) from error
         raise
     except Exception:
@@ -83,12 +83,12 @@ class Comparison:
             RuntimeError: another worker is in another call of Keras.
         """
         unused = [0.0] * (_VALUES - len(values))
-        calls, *columns = self._collectives.gather_rows(_encoded(_running), *values, *unused).T
+        calls, *columns = self._collectives.gather_rows(_encode(_running), *values, *unused).T
         if (calls != calls[0]).any():
-            raise RuntimeError(_different(_by_worker(calls, "worker {rank} is in {value}", _decoded)))
+            raise RuntimeError(_different(_by_worker(calls, "worker {rank} is in {value}", _decode)))
         return np.transpose(columns[: len(values)])
 
-    def of_chief(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def chief_values(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the `values` of the chief, float64 [n]; a collective, in which all workers pass equally many."""
         return self._collectives.all_reduce_sum(values if self._collectives.rank == 0 else np.zeros_like(values))
 
@@ -99,7 +99,7 @@ class Comparison:
             ValueError: they have not.
             RuntimeError: another worker is in another call of Keras.
         """
-        check_equal(self.gather(-1 if batches is None else batches)[:, 0], _described(_running[-2:]))
+        check_equal(self.gather(-1 if batches is None else batches)[:, 0], _describe(_running[-2:]))
 
     def check_data(self, first: FirstBatch) -> None:
         """Check in `fit` and its validation that all workers have the same `first` batch; a collective.
@@ -112,10 +112,10 @@ class Comparison:
         """
         if _running[-1:] not in (["fit"], ["validation"]):
             return
-        worker = differing(self.gather(*first.fingerprint))
+        worker = first_difference(self.gather(*first.fingerprint))
         if worker is None:
             return
-        of = _described(_running[-2:])
+        of = _describe(_running[-2:])
         if first.of_arrays:
             raise ValueError(f"worker 0 and worker {worker} have different data in {of}: {_SAME_DATA}")
         log.event("data-differs", workers=f"0 and {worker}", of=of, unless="it is random", remedy=_SAME_DATA)
@@ -152,21 +152,21 @@ def _different(calls: str) -> str:
     )
 
 
-def _encoded(calls: list[str]) -> float:
+def _encode(calls: list[str]) -> float:
     base = len(_NAMES) + 1
     return float(functools.reduce(lambda code, name: code * base + _NAMES.index(name) + 1, calls[-_DEEPEST:], 0))
 
 
-def _decoded(code: float) -> str:
+def _decode(code: float) -> str:
     calls: list[str] = []
     rest = int(code)
     while rest:
         rest, digit = divmod(rest, len(_NAMES) + 1)
         calls.insert(0, _NAMES[digit - 1])
-    return _described(calls)
+    return _describe(calls)
 
 
-def _described(calls: list[str]) -> str:
+def _describe(calls: list[str]) -> str:
     """Return the nested `calls`, the outer ones first, as text."""
     text = ""
     for name in calls:

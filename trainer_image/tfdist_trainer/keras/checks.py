@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import keras
 
-from tfdist_trainer.upstream.keras_fit import is_of_strategy
+from tfdist_trainer.upstream.keras_fit import was_created_in
 from tfdist_trainer.upstream.keras_layers import all_layers
 
 _REMEDY: Final = (
@@ -18,7 +18,7 @@ _BUILD: Final = (
 )
 
 
-def check(model: Any) -> None:
+def check_model(model: Any) -> None:
     """Check a compiled model of several workers before `fit`.
 
     Raises:
@@ -27,7 +27,7 @@ def check(model: Any) -> None:
     """
     optimizer = getattr(model, "optimizer", None)
     for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
-        if each is not None and not is_of_strategy(each, model.distribute_strategy):
+        if each is not None and not was_created_in(each, model.distribute_strategy):
             raise ValueError(
                 f"The optimizer {each.name!r} was made outside of the scope of the strategy of {model.name!r}. "
                 f"{_REMEDY}"

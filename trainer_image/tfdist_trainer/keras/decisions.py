@@ -32,7 +32,7 @@ TRAIN_BATCH: Final = ("on_train_batch_begin", "on_train_batch_end", "on_batch_be
 TEST_BATCH: Final = ("on_test_batch_begin", "on_test_batch_end")
 
 
-def listed(callbacks: Any) -> list[Any]:
+def callback_list(callbacks: Any) -> list[Any]:
     """Return the callbacks of an argument of `fit`, which may be one of them, a list, or Keras' own container."""
     if isinstance(callbacks, keras.callbacks.CallbackList):
         return list(callbacks.callbacks)
@@ -59,7 +59,7 @@ def _needs_each_batch(callback: Any, method: str) -> bool:
     return owner not in {getattr(keras.callbacks, name) for name in _EPOCHS_SUFFICE}
 
 
-def on_worker(callback: Any, worker: Worker) -> list[Any]:
+def worker_callbacks(callback: Any, worker: Worker) -> list[Any]:
     """Return what this worker calls instead of `callback`, a list of callbacks."""
     if worker.is_chief:
         return [callback]
@@ -98,7 +98,7 @@ class RestoreOnly(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
-    """Makes the decisions of the chief those of all workers: to stop, and the learning rate.
+    """Makes all workers follow the decisions of the chief: to stop, and the learning rate.
 
     Keras reads them after these methods. A worker with another decision would block in a collective forever.
     """
@@ -151,7 +151,7 @@ class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
             self._follow()
 
     def _follow(self, *, is_due: bool = False) -> bool:
-        """Make the chief's decisions those of this worker; return its `is_due`."""
+        """Take over the chief's decisions; return its `is_due`."""
         rate = _learning_rate(self.model)
         rows = self._comparison.gather(float(bool(self.model.stop_training)), 0.0 if rate is None else rate, is_due)
         for worker, row in enumerate(rows[1:], start=1):

@@ -24,7 +24,7 @@ _SMALLEST: Final = 1e-6
 _SHARE: Final = 0.005
 """Share of the time of `fit` that comparisons may take after the first one."""
 _NOT_FINITE: Final = 1e30
-"""Stands for a sum that is no number, which is equal to itself."""
+"""Stands for a sum that is NaN or infinite, and is equal to itself."""
 
 
 class DriftCheck:
@@ -38,7 +38,7 @@ class DriftCheck:
         return time.monotonic() - self._ended_at >= self._seconds / _SHARE
 
     def compare(self, model: Any, comparison: Comparison) -> None:
-        """Log a worker whose weights differ from those of the chief, by the variable that does most; a collective.
+        """Log a worker whose weights differ from the chief's, by the variable that differs most; a collective.
 
         A job that asks for one training, by `checkpoint` or `training.export`, ends.
         """
@@ -80,7 +80,7 @@ def _distances(variables: list[Any], comparison: Comparison) -> npt.NDArray[np.f
     """Return the estimated distance of each variable from the chief's, relative to its norm; a collective."""
     sums = np.array([_sums(each.numpy()) for each in variables], np.float64)
     sums[~np.isfinite(sums)] = _NOT_FINITE
-    of_chief = comparison.of_chief(sums.ravel()).reshape(sums.shape)
+    of_chief = comparison.chief_values(sums.ravel()).reshape(sums.shape)
     smallest = [_SMALLEST * np.sqrt(np.prod(each.shape)) for each in variables]
     distances: npt.NDArray[np.float64] = np.abs(sums - of_chief).max(axis=1) / (of_chief[:, 1] + smallest)
     return distances

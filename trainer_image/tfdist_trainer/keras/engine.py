@@ -17,16 +17,22 @@ import tensorflow as tf
 from tfdist_trainer import log
 from tfdist_trainer.autograph import graph
 from tfdist_trainer.keras import calls, losses, metric_states, optimizers, seeds
-from tfdist_trainer.keras.checks import check
-from tfdist_trainer.keras.compiled_step import train_step
-from tfdist_trainer.keras.decisions import TEST_BATCH, TRAIN_BATCH, FollowChief, batch_callbacks, listed, on_worker
+from tfdist_trainer.keras.checks import check_model
+from tfdist_trainer.keras.decisions import (
+    TEST_BATCH,
+    TRAIN_BATCH,
+    FollowChief,
+    batch_callbacks,
+    callback_list,
+    worker_callbacks,
+)
 from tfdist_trainer.keras.epochs import Batches
 from tfdist_trainer.keras.files import by_chief, on_this_worker, when_written
 from tfdist_trainer.keras.fit_times import FitTimes
-from tfdist_trainer.keras.local_data import predicts_counted_rows
-from tfdist_trainer.keras.replica_step import current
+from tfdist_trainer.keras.local_data import drop_uncounted_predictions
+from tfdist_trainer.keras.replica_step import current_step
 from tfdist_trainer.keras.reporting import validation_batches
-from tfdist_trainer.keras.step_function import StepFunction
+from tfdist_trainer.keras.step_function import StepFunction, compiled_train_step
 from tfdist_trainer.upstream import iterator_deletion, keras_epochs, keras_fit
 from tfdist_trainer.upstream.hook import KERAS
 from tfdist_trainer.upstream.strategy_worker import make_variables_numbers, worker_of
@@ -83,12 +89,12 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
         if worker is None:
             return original(self, *args, **kwargs)
         bound = signature.bind(self, *args, **kwargs)
-        check(self)
-        callbacks = listed(bound.arguments.get("callbacks"))
+        check_model(self)
+        callbacks = callback_list(bound.arguments.get("callbacks"))
         sees_each = batch_callbacks(callbacks, TRAIN_BATCH)
         self.make_train_function()
         _choose_steps_per_execution(self.train_function, self, sees_each)
-        local_callbacks = [each for callback in callbacks for each in on_worker(callback, worker)]
+        local_callbacks = [each for callback in callbacks for each in worker_callbacks(callback, worker)]
         follow = FollowChief(
             calls.comparison(self.distribute_strategy, worker),
             self.train_function.drift,
@@ -98,7 +104,7 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
         bound.arguments["callbacks"] = [*local_callbacks, follow]
         times = self.train_function.times
         times.begin(callbacks)
-        with calls.running("fit", self.distribute_strategy, worker):
+        with calls.call_scope("fit", self.distribute_strategy, worker):
             result = original(*bound.args, **bound.kwargs)
         times.end()
         return result
@@ -115,10 +121,10 @@ def _evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
         bound = signature.bind(self, *args, **kwargs)
         self.make_test_function()
-        sees_each = batch_callbacks(listed(bound.arguments.get("callbacks")), TEST_BATCH)
+        sees_each = batch_callbacks(callback_list(bound.arguments.get("callbacks")), TEST_BATCH)
         _choose_steps_per_execution(self.test_function, self, sees_each)
         name = "validation" if keras_fit.is_validation(kwargs) else "evaluate"
-        with calls.running(name, self.distribute_strategy, worker):
+        with calls.call_scope(name, self.distribute_strategy, worker):
             return original(self, *args, **kwargs)
 
     return evaluate
@@ -129,7 +135,7 @@ def _predict(original: Callable[..., Any]) -> Callable[..., Any]:
         worker = worker_of(self.distribute_strategy)
         if worker is None:
             return original(self, *args, **kwargs)
-        with calls.running("predict", self.distribute_strategy, worker):
+        with calls.call_scope("predict", self.distribute_strategy, worker):
             seeds.share_generator(self.distribute_strategy)
             return original(self, *args, **kwargs)
 
@@ -162,7 +168,7 @@ def _step_function(kind: str, original: Callable[..., Any]) -> Callable[..., Any
             return original(self, force)
         if force or getattr(self, f"{kind}_function") is None:
             if kind == "train":
-                self.train_function = StepFunction(self, train_step(self), worker, FitTimes(worker))
+                self.train_function = StepFunction(self, compiled_train_step(self), worker, FitTimes(worker))
             else:
                 self.test_function = StepFunction(self, self.test_step, worker)
         return None
@@ -176,7 +182,7 @@ def _predict_function(original: Callable[..., Any]) -> Callable[..., Any]:
         if worker is None or (self.predict_function is not None and not force):
             return original(self, force)
         original(self, force)
-        self.predict_function = predicts_counted_rows(self.predict_function, worker)
+        self.predict_function = drop_uncounted_predictions(self.predict_function, worker)
         return None
 
     return make
@@ -222,7 +228,7 @@ def _predict_on_batch(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _reset_metrics(original: Callable[..., None]) -> Callable[..., None]:
     def reset(self: Any) -> None:
-        with metric_states.resetting() if worker_of(self.distribute_strategy) else contextlib.nullcontext():
+        with metric_states.reset_scope() if worker_of(self.distribute_strategy) else contextlib.nullcontext():
             original(self)
 
     return reset
@@ -237,14 +243,14 @@ def _epoch_logs(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _record_assignment(original: Callable[..., None]) -> Callable[..., None]:
     def assign(self: Any, value: Any) -> None:
-        step = current()
+        step = current_step()
         if step is None:
             if metric_states.is_resetting() and metric_states.is_state(self):
                 keras_fit.assign_copies(self, value)
             else:
                 original(self, value)
             return
-        value = step.of_all_rows(self, value)
+        value = step.sum_over_replicas(self, value)
         step.record(self, value)
         if self.aggregation == "only_first_replica":  # a counter, equal on all replicas
             keras_fit.assign_locally(self, value)

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfdist_trainer.keras.calls import comparison
-from tfdist_trainer.keras.local_data import may_be_empty, rows_of_worker, takes_rows, warn_of_unused_rows
+from tfdist_trainer.keras.local_data import may_be_empty, takes_rows, warn_about_unused_rows, worker_rows
 from tfdist_trainer.keras.same_data import FirstBatch
 from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
 from tfdist_trainer.upstream.strategy_worker import Worker
@@ -85,9 +85,9 @@ class Batches:
         self._unchecked: FirstBatch | None = None
         if self.takes_rows:
             self._unchecked = FirstBatch(of_arrays=smallest is not None)
-            dataset = rows_of_worker(dataset, worker, self._unchecked)
+            dataset = worker_rows(dataset, worker, self._unchecked)
         elif isinstance(dataset, tf.data.Dataset):
-            warn_of_unused_rows(dataset)
+            warn_about_unused_rows(dataset)
             dataset = strategy.experimental_distribute_dataset(dataset)
         self.dataset = dataset
         self._strategy = strategy

@@ -31,7 +31,7 @@ def by_chief(original: Callable[..., Any]) -> Callable[..., Any]:
 
     It is a model or an `ExportArchive`.
 
-    Keras creates objects with variables to compare those of the model with. In the scope of the strategy, in which a
+    Keras creates objects whose variables it compares with the model's. In the scope of the strategy, in which a
     script may call `fit`, a broadcast of their initial values would wait for workers that do not save.
     """
 
@@ -50,7 +50,7 @@ def by_chief(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _strategy_of(saved: Any) -> Any:
-    """Return the strategy of a model, or that of the variables of an archive; None if there is none."""
+    """Return the strategy of a model, or of the variables of an archive; None without one."""
     values = (getattr(variable, "value", variable) for variable in getattr(saved, "variables", ()))
     owners = [saved] if hasattr(saved, "distribute_strategy") else values
     return next((each.distribute_strategy for each in owners if hasattr(each, "distribute_strategy")), None)
@@ -88,7 +88,7 @@ def when_written(original: Callable[..., Any], path_of: Callable[..., Any]) -> C
 
 
 def on_this_worker(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return TensorFlow's function that reads a SavedModel, whose operations are then those of any worker.
+    """Return TensorFlow's function that reads a SavedModel, whose operations then name no worker.
 
     They keep the device's type and number: those that read a table name the worker that has exported it, and every
     other one would run them there.

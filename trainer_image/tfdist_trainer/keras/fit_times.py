@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from tfdist_trainer import environment, script
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.errors import TrainerError
 from tfdist_trainer.gang_times import GangTimes
 from tfdist_trainer.keras.progress import REPORT_LOCK
@@ -24,12 +24,12 @@ SHARE_SECONDS: Final = 0.25
 
 
 class FitTimes:
-    """The times of the steps of one train function on this worker, and on the chief those of all workers."""
+    """The times of the steps of one train function on this worker, and on the chief of all workers."""
 
     def __init__(self, worker: Worker) -> None:
         self._workers = worker.count
         self._gang = GangTimes(worker.index, worker.count)
-        self._nothing = [0.0] * len(self._gang.shared())
+        self._nothing = [0.0] * len(self._gang.figures_to_share())
         self._seconds = 0.0
         """Seconds of the steps since the times were shared, equal on all workers, so that all share in one call."""
         self._member = _member()
@@ -56,12 +56,12 @@ class FitTimes:
         if self._summaries is not None:
             self._summaries.close()
 
-    def shared(self) -> list[float]:
+    def figures_to_share(self) -> list[float]:
         """Return the figures whose means over all workers `receive` takes; equally many on all workers."""
-        return self._gang.shared() if self._is_due else self._nothing
+        return self._gang.figures_to_share() if self._is_due else self._nothing
 
     def receive(self, means: Sequence[float], seconds: float) -> None:
-        """Record the means of what `shared` returned.
+        """Record the means of what `figures_to_share` returned.
 
         Args:
             means: over all workers, [figures].
@@ -92,7 +92,7 @@ class FitTimes:
         return self._seconds >= SHARE_SECONDS
 
 
-def _member() -> Member | None:
+def _member() -> GangMember | None:
     """Return this replica; None outside of a job."""
     try:
         return environment.read_member(os.environ)

@@ -41,7 +41,7 @@ def takes_rows(dataset: Any, worker: Worker, *, ordered: bool) -> bool:
     return policy in _BY_ROW and not (policy in _BY_FILE and reads_files(dataset))
 
 
-def warn_of_unused_rows(dataset: tf.data.Dataset) -> None:
+def warn_about_unused_rows(dataset: tf.data.Dataset) -> None:
     """Log that workers use a part only of a `dataset` with `AutoShardPolicy.OFF`, as a script that shards it may set.
 
     TensorFlow makes several batches of each one, as if it were a global batch, and an epoch has no more steps for them.
@@ -66,7 +66,7 @@ class LocalRows(NamedTuple):
     """Rows of the global batch, int32 []."""
 
 
-def rows_of_worker(dataset: tf.data.Dataset, worker: Worker, first: FirstBatch) -> tf.data.Dataset:
+def worker_rows(dataset: tf.data.Dataset, worker: Worker, first: FirstBatch) -> tf.data.Dataset:
     """Return a data set of `LocalRows`, of each batch of `dataset`; they differ by at most one between workers.
 
     The `first` global batch is observed while it is read.
@@ -88,7 +88,7 @@ def rows_of_worker(dataset: tf.data.Dataset, worker: Worker, first: FirstBatch) 
     return local.prefetch(2) if dataset.options().autotune.enabled is not False else local
 
 
-def predicts_counted_rows(predict: Callable[[list[Any]], Any], worker: Worker) -> Callable[[list[Any]], Any]:
+def drop_uncounted_predictions(predict: Callable[[list[Any]], Any], worker: Worker) -> Callable[[list[Any]], Any]:
     """Return Keras' function that predicts some batches by all workers, without the rows that do not count."""
 
     def predictions(batches: list[Any]) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfdist_trainer.keras.replica_step import current
+from tfdist_trainer.keras.replica_step import current_step
 from tfdist_trainer.upstream.keras_fit import Loss, masked_weights
 
 
@@ -20,15 +20,15 @@ def reduce_weighted_values(original: Loss) -> Loss:
         dtype: Any = None,
     ) -> Any:
         loss = original(values, sample_weight, mask, reduction, dtype)
-        step = current()
+        step = current_step()
         if step is None:
             return loss
         if reduction == "sum":
-            return step.of_sum(loss)
+            return step.scale_sum(loss)
         if reduction == "mean_with_sample_weight" and (sample_weight is not None or mask is not None):
-            return step.of_mean(loss, tf.reduce_sum(masked_weights(sample_weight, mask, loss.dtype, reduction)))
+            return step.scale_mean(loss, tf.reduce_sum(masked_weights(sample_weight, mask, loss.dtype, reduction)))
         if reduction in {"mean", "sum_over_batch_size"} and mask is not None:
-            return step.of_mean(loss, tf.reduce_sum(tf.cast(mask, tf.float32)))
+            return step.scale_mean(loss, tf.reduce_sum(tf.cast(mask, tf.float32)))
         return loss
 
     return reduce
@@ -38,7 +38,7 @@ def scale(original: Any) -> Any:
     """Return Keras' scale of a loss by the number of replicas, without effect in a step, whose exchange has weights."""
 
     def scaled(value: Any) -> Any:
-        return original(value) if current() is None else value
+        return original(value) if current_step() is None else value
 
     return scaled
 
@@ -50,7 +50,7 @@ def update_mean(original: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def update_state(self: Any, values: Any, sample_weight: Any = None) -> Any:
-        step = current()
+        step = current_step()
         if step is not None and sample_weight is None and tf.convert_to_tensor(values).shape.rank == 0:
             sample_weight = step.examples
         return original(self, values, sample_weight)
@@ -62,7 +62,7 @@ def synchronized_moments(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return Keras' moments over all replicas of the rows that count."""
 
     def moments(x: Any, axes: Any, keepdims: bool) -> Any:
-        step = current()
-        return original(x if step is None else step.counted(x), axes, keepdims)
+        step = current_step()
+        return original(x if step is None else step.counted_rows(x), axes, keepdims)
 
     return moments

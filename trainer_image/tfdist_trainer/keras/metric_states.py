@@ -1,6 +1,6 @@
 """The state of a metric on all replicas, from that on each one.
 
-TensorFlow adds up the states, which are sums and counts in all metrics of Keras. That of a metric of a script can be a
+TensorFlow adds up the states, which are sums and counts in Keras' metrics. The state of a script's metric can be a
 maximum or an average as well: the graph of `update_state` shows what it does to the state.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import tensorflow as tf
 
-from tfdist_trainer.keras.assigned_values import SHAPES_AND_TYPES, captured, inputs_of
+from tfdist_trainer.keras.assigned_values import SHAPES_AND_TYPES, operation_inputs, outer_tensor
 
 Change = Literal["none", "sum", "maximum", "minimum", "replaced", "unknown"]
 """What a step does to a state: adds to it, takes the larger or smaller value, replaces it by an average or by a value
@@ -34,7 +34,7 @@ def change_of(variable: Any, value: Any) -> Change:
     return _Assignment(variable).change(value) if tf.is_symbolic_tensor(value) else "none"
 
 
-def joined(first: Change, second: Change) -> Change:
+def join_changes(first: Change, second: Change) -> Change:
     """Return the change of both; a reset before an update is none."""
     if first in {"none", second}:
         return second
@@ -42,7 +42,7 @@ def joined(first: Change, second: Change) -> Change:
 
 
 def reduction(variable: Any, change: Change) -> Reduction:
-    """Return how the state in a Keras `variable` follows from those of the replicas: as it declares, or as it changes.
+    """Return how the state in a Keras `variable` follows from the replicas' states: as it declares, or as it changes.
 
     The default of a metric is "sum", so a script cannot declare that.
     """
@@ -50,7 +50,7 @@ def reduction(variable: Any, change: Change) -> Reduction:
 
 
 def doubt(variable: Any, change: Change) -> str:
-    """Return why the value of a metric may differ from that of one worker; empty if it does not."""
+    """Return why a metric may have another value than on one worker; empty if it has not."""
     if variable.aggregation in _DECLARED or change not in {"replaced", "unknown"}:
         return ""
     done = "replaces the state of this metric" if change == "replaced" else "does not only add to the state"
@@ -81,7 +81,7 @@ def from_sum(total: tf.Tensor, by: Reduction, replicas: int) -> tf.Tensor:
 
 
 @contextlib.contextmanager
-def resetting() -> Iterator[None]:
+def reset_scope() -> Iterator[None]:
     """States that this thread assigns are the same on each replica inside; TensorFlow divides them by the replicas."""
     _active.resets = True
     try:
@@ -117,17 +117,17 @@ class _Assignment:
         """Return the change by the last operations of `value`, "self" for the state; None if they do not show it."""
         if id(value) not in self._found:
             self._found[id(value)] = None
-            self._found[id(value)] = self._of_operation(value.op)
+            self._found[id(value)] = self._operation_change(value.op)
         return self._found[id(value)]
 
-    def _of_operation(self, operation: Any) -> Change | Literal["self"] | None:
+    def _operation_change(self, operation: Any) -> Change | Literal["self"] | None:
         kind, inputs = operation.type, list(operation.inputs)
         if kind == "ReadVariableOp":
-            return "self" if captured(inputs[0]) is self._handle else None
+            return "self" if outer_tensor(inputs[0]) is self._handle else None
         if kind in SHAPES_AND_TYPES:
             return self._shallow(inputs[0])
         if kind in {"Add", "AddV2", "AddN", "Sub"}:
-            return self._of_sum(inputs, may_be_later=kind != "Sub")
+            return self._sum_change(inputs, may_be_later=kind != "Sub")
         if kind in {"Maximum", "Minimum"}:
             changed: Change = "maximum" if kind == "Maximum" else "minimum"
             of_inputs = {self._shallow(each) for each in inputs}
@@ -139,7 +139,7 @@ class _Assignment:
             return "sum" if kind == "TensorScatterAdd" else None
         return None
 
-    def _of_sum(self, inputs: Sequence[tf.Tensor], *, may_be_later: bool) -> Change | None:
+    def _sum_change(self, inputs: Sequence[tf.Tensor], *, may_be_later: bool) -> Change | None:
         """Return "sum" for one input that is the state and others without it, "replaced" for a scaled state."""
         places = [place for place, each in enumerate(inputs) if self._shallow(each) in {"self", "sum"}]
         if len(places) == 1 and (may_be_later or places == [0]):
@@ -161,8 +161,8 @@ class _Assignment:
                 continue
             seen.add(operation)
             if operation.type == "ReadVariableOp":
-                if captured(operation.inputs[0]) is self._handle:
+                if outer_tensor(operation.inputs[0]) is self._handle:
                     return True
                 continue
-            remaining.extend(inputs_of(operation))
+            remaining.extend(operation_inputs(operation))
         return False

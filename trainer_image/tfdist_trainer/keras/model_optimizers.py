@@ -15,7 +15,7 @@ from typing import Any, Final
 import keras
 
 from tfdist_trainer import log
-from tfdist_trainer.keras.training_state import Snapshot, assign, fits, variables
+from tfdist_trainer.keras.training_state import FitSnapshot, assign, fits, variables
 from tfdist_trainer.upstream import keras_fit
 
 MAIN: Final = "optimizer"
@@ -33,10 +33,10 @@ _applied: "weakref.WeakSet[Any]" = weakref.WeakSet()
 @functools.cache
 def watch() -> None:
     """Record from now on which optimizers update variables."""
-    keras_fit.wrap(keras_fit.APPLY, _recording)
+    keras_fit.wrap(keras_fit.APPLY, _record_applied)
 
 
-def _recording(original: Callable[..., Any]) -> Callable[..., Any]:
+def _record_applied(original: Callable[..., Any]) -> Callable[..., Any]:
     def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
         _applied.add(self)
         return original(self, *args, **kwargs)
@@ -62,7 +62,7 @@ def optimizers_of(model: Any) -> dict[str, Any]:
         else:
             known.add(id(value))
             parts = _parts(place, value)
-            # `__class__` of TensorFlow's wrapper of a list is that of the list
+            # `__class__` of TensorFlow's wrapper of a list is `list`
             waiting.extend(each for each in parts if _is_optimizer(each[1]) or _is_searched(each[1].__class__))
     inner = {id(getattr(each, "inner_optimizer", None)) for each in found.values()}
     return {place: each for place, each in found.items() if id(each) not in inner}
@@ -101,7 +101,7 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
                 yield name, getattr(value, name)
 
 
-def stored(models: Sequence[Any], arrays: dict[str, Any]) -> list[dict[str, Any]]:
+def encode_optimizers(models: Sequence[Any], arrays: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the optimizers of all `models` as JSON has them, with the values of their variables in `arrays`."""
     entries: list[dict[str, Any]] = []
     for number, model in enumerate(models):
@@ -113,13 +113,13 @@ def stored(models: Sequence[Any], arrays: dict[str, Any]) -> list[dict[str, Any]
     return entries
 
 
-def entries_of(snapshot: Snapshot, number: int) -> dict[str, tuple[str, Mapping[str, Any]]]:
+def stored_entries(snapshot: FitSnapshot, number: int) -> dict[str, tuple[str, Mapping[str, Any]]]:
     """Return the stored optimizers of the model with this `number` by place, each with the name of its arrays."""
     entries = enumerate(snapshot.values["optimizers"])
     return {each["place"]: (f"optimizer/{key}", each) for key, each in entries if each["model"] == number}
 
 
-def restore(number: int, model: Any, snapshot: Snapshot, path: str, *, of_later_fit: bool = False) -> None:
+def restore(number: int, model: Any, snapshot: FitSnapshot, path: str, *, of_later_fit: bool = False) -> None:
     """Give the optimizers of the model with this `number` their state, and build those that were built.
 
     Args:
@@ -132,7 +132,7 @@ def restore(number: int, model: Any, snapshot: Snapshot, path: str, *, of_later_
     Raises:
         StorageError: the checkpoint has other optimizers.
     """
-    optimizers, entries = optimizers_of(model), entries_of(snapshot, number)
+    optimizers, entries = optimizers_of(model), stored_entries(snapshot, number)
     for place, (owner, entry) in entries.items():
         optimizer = optimizers.get(place)
         if optimizer is None:
@@ -146,7 +146,9 @@ def restore(number: int, model: Any, snapshot: Snapshot, path: str, *, of_later_
             _begins_again(place, "the checkpoint has no optimizer of this place", wanted=not of_later_fit)
 
 
-def _is_left(optimizer: Any, owner: str, entry: Mapping[str, Any], snapshot: Snapshot, *, of_later_fit: bool) -> bool:
+def _is_left(
+    optimizer: Any, owner: str, entry: Mapping[str, Any], snapshot: FitSnapshot, *, of_later_fit: bool
+) -> bool:
     """Return whether an optimizer keeps its own state: it was not built yet, and is now, or is replaced later."""
     return (of_later_fit or not entry["built"]) and not fits(owner, optimizer.variables, snapshot)
 
@@ -167,9 +169,9 @@ def _is_built_as(optimizer: Any, model: Any, entry: Mapping[str, Any]) -> bool:
     return True
 
 
-def was_built(number: int, snapshot: Snapshot) -> bool:
+def was_built(number: int, snapshot: FitSnapshot) -> bool:
     """Return whether the optimizer that a model is compiled with was built; true if the checkpoint does not have it."""
-    _, entry = entries_of(snapshot, number).get(MAIN, ("", {"built": True}))
+    _, entry = stored_entries(snapshot, number).get(MAIN, ("", {"built": True}))
     return bool(entry["built"])
 
 

@@ -8,25 +8,25 @@ from typing import Any
 
 import keras
 
-from tfdist_trainer.keras.replica_step import current
+from tfdist_trainer.keras.replica_step import current_step
 from tfdist_trainer.kernels import adam
-from tfdist_trainer.upstream.keras_fit import variables_of
+from tfdist_trainer.upstream.keras_fit import updated_variables
 
 
 def apply(original: Callable[..., None]) -> Callable[..., None]:
     """Return `Optimizer.apply` with an exchange of the gradients before it."""
 
     def exchange_and_apply(self: Any, grads: Any, trainable_variables: Any = None) -> None:
-        step = current()
+        step = current_step()
         if step is None or step.is_exchanged or all(gradient is None for gradient in grads):
             original(self, grads, trainable_variables)
             return
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
             _build(self, trainable_variables)
-        gradients = step.exchange(list(grads), variables_of(self, trainable_variables), self)
+        gradients = step.exchange(list(grads), updated_variables(self, trainable_variables), self)
         adam.fuse(self)
-        with step.exchanged():
+        with step.exchanged_scope():
             original(self, gradients, trainable_variables)
 
     return exchange_and_apply
@@ -43,11 +43,11 @@ def _build(optimizer: Any, variables: list[Any]) -> None:
 def scale_loss(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `Optimizer.scale_loss` with the weight of the local batch in a step.
 
-    That of `LossScaleOptimizer` gets its share of all examples: the weight would make gradients in float16 overflow.
+    With `LossScaleOptimizer` it is the share of all examples: the weight would make gradients in float16 overflow.
     """
 
     def scale(self: Any, loss: Any) -> Any:
-        step, scaled = current(), original(self, loss)
+        step, scaled = current_step(), original(self, loss)
         if step is None:
             return scaled
         is_share = isinstance(self, keras.optimizers.LossScaleOptimizer)
@@ -60,6 +60,6 @@ def keep_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return Keras' own sum of gradients over replicas, without effect in a step."""
 
     def reduce(self: Any, grads_and_vars: Any) -> Any:
-        return original(self, grads_and_vars) if current() is None else list(grads_and_vars)
+        return original(self, grads_and_vars) if current_step() is None else list(grads_and_vars)
 
     return reduce

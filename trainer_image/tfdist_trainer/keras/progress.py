@@ -147,9 +147,10 @@ class ProgressHooks:
         return None if iterations is None else iterations * per_iteration
 
     def _has_batch_metrics(self) -> bool:
-        """Return whether the metrics of a batch are right: tf_keras adds those of several replicas up.
+        """Return whether the metrics of a batch are right: tf_keras adds up those of several replicas.
 
-        No division corrects them: some are sums, some the value of all replicas already. Those of an epoch are right.
+        No division corrects them: some are sums, some the value of all replicas already. At the end of an epoch they
+        are right.
         """
         strategy = getattr(self.model, "distribute_strategy", None)
         return not _is_legacy() or getattr(strategy, "num_replicas_in_sync", 1) == 1

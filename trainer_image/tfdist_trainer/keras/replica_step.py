@@ -1,7 +1,7 @@
 """One step of a model on one replica, and what makes it exact: weights of local batches, and one exchange of gradients.
 
 Keras divides the loss of each replica by the number of replicas and adds the gradients up. That is the gradient of the
-global batch only if all local batches are equally large. Here a loss is that of the local batch, and `exchange`
+global batch only if all local batches are equally large. Here a loss is of the local batch, and `exchange`
 computes the mean of the gradients, weighted by the number of examples of each replica. A loss that is not a mean over
 the examples (a sum, or a mean over unmasked values) is scaled so that this weighted mean is exact as well.
 
@@ -18,7 +18,7 @@ from typing import Any, Final
 import tensorflow as tf
 
 from tfdist_trainer.keras.assigned_values import AssignedValues, added_rows
-from tfdist_trainer.keras.metric_states import Change, change_of, is_state, joined
+from tfdist_trainer.keras.metric_states import Change, change_of, is_state, join_changes
 from tfdist_trainer.step_clock import time_after
 from tfdist_trainer.strategies.reduction import all_reduce_sum, timed_all_reduce_mean
 
@@ -77,7 +77,7 @@ class ReplicaStep:
         self.assigned.append(variable)
         if is_state(variable):
             _, before = self.changes.get(id(variable), (variable, "none"))
-            self.changes[id(variable)] = variable, joined(before, change_of(variable.value, value))
+            self.changes[id(variable)] = variable, join_changes(before, change_of(variable.value, value))
             return
         # What an optimizer assigns is computed from exchanged gradients, such as by a constraint.
         if self.is_exchanged or not self._values.is_local(variable.value, value):
@@ -86,11 +86,11 @@ class ReplicaStep:
         if variable.trainable and tf.as_dtype(variable.dtype).is_floating:
             self.own_weights[id(variable)] = variable
 
-    def of_all_rows(self, variable: Any, value: Any) -> Any:
+    def sum_over_replicas(self, variable: Any, value: Any) -> Any:
         """Return the `value` that the step assigns to a Keras `variable`.
 
-        If that adds a sum over the rows of the local batch to a statistic of a layer, it is the sum over those of all
-        replicas; a collective then.
+        If that adds a sum over the rows of the local batch to a statistic of a layer, it becomes the sum over the rows
+        of all replicas; a collective then.
         """
         added = None if variable.trainable or is_state(variable) else added_rows(variable.value, value)
         if added is None or self._is_compiling or not self._values.differs(added[1]):
@@ -104,8 +104,8 @@ class ReplicaStep:
     def average(self, weights: Sequence[Any]) -> None:
         """Set the Keras variables `weights`, which the step has assigned itself, to their mean over all replicas.
 
-        A collective, unless there are none. The mean is weighted by the examples: that of updates which are linear in
-        the gradient of the local batch is the update by the gradient of the global batch.
+        A collective, unless there are none. The mean is weighted by the examples: for updates that are linear in
+        the gradient of the local batch it is the update by the gradient of the global batch.
         """
         if not weights:
             return
@@ -118,7 +118,7 @@ class ReplicaStep:
             mean = tf.math.divide_no_nan(summed, tf.cast(total, summed.dtype))
             variable.assign(tf.where(total > 0, tf.cast(mean, value.dtype), value))
 
-    def counted(self, rows: tf.Tensor) -> tf.Tensor:
+    def counted_rows(self, rows: tf.Tensor) -> tf.Tensor:
         """Return `rows`, or none of them if this replica has no examples: it computes a row that does not count."""
         return rows[: tf.where(self.examples > 0, tf.shape(rows)[0], 0)] if self._may_be_empty else rows
 
@@ -138,7 +138,7 @@ class ReplicaStep:
     def weigh_share(self, loss: Any, optimizer: Any) -> Any:
         """Return the `loss` of the local batch times its share of all examples, as `weigh`; a collective.
 
-        Its gradients are then as large as those of one worker: in float16 larger ones overflow.
+        Its gradients are then as large as on one worker: in float16 larger ones overflow.
         """
         if self._is_compiling:
             return loss
@@ -149,9 +149,9 @@ class ReplicaStep:
     def exchange(self, gradients: Sequence[Any], variables: Sequence[Any], optimizer: Any) -> list[Any]:
         """Return the gradients of the global batch for `variables`; a collective. Those that are None stay None.
 
-        Sparse rows, such as those of an embedding, are concatenated and stay sparse: the exchange is as large as they
+        Sparse rows, such as an embedding's, are concatenated and stay sparse: the exchange is as large as they
         are, and the optimizer sees the rows of the global batch, as on one worker. Rows that one worker has once for a
-        whole batch are added up: those of constant places, such as positions, and of features in a `SparseTensor`.
+        whole batch are added up: rows of constant places, such as positions, and of features in a `SparseTensor`.
         """
         weight = self.examples
         if id(optimizer) in self._sharing:
@@ -182,7 +182,7 @@ class ReplicaStep:
         return result
 
     def _with_equal_rows(self, gradient: Any) -> bool:
-        """Return whether a `gradient` has the same rows on all replicas: a dense one, or that of constant places."""
+        """Return whether a `gradient` has the same rows on all replicas: a dense one, or one of constant places."""
         if not isinstance(gradient, tf.IndexedSlices):
             return gradient is not None
         return gradient.indices.shape.is_fully_defined() and not self._values.differs(gradient.indices)
@@ -193,7 +193,7 @@ class ReplicaStep:
         """Return the `rows` of all replicas, for the mean over `total` examples; a collective, added to the `waits`."""
         self.has_joined_rows = True
         are_unique = _are_unique(rows.indices)
-        rows = tf.IndexedSlices(self.counted(rows.values), self.counted(rows.indices), rows.dense_shape)
+        rows = tf.IndexedSlices(self.counted_rows(rows.values), self.counted_rows(rows.indices), rows.dense_shape)
         values = _apply_weight(rows.values, weight)
         started = None if self._due is False else time_after([values], due=self._due)
         with tf.control_dependencies([] if started is None else [started]):
@@ -209,7 +209,7 @@ class ReplicaStep:
         return tf.IndexedSlices(means, indices, rows.dense_shape)
 
     @contextlib.contextmanager
-    def compiling(self) -> Iterator[None]:
+    def compile_scope(self) -> Iterator[None]:
         """XLA compiles what is traced inside, which can have no collective."""
         self._is_compiling = True
         try:
@@ -218,22 +218,22 @@ class ReplicaStep:
             self._is_compiling = False
 
     @contextlib.contextmanager
-    def exchanged(self) -> Iterator[None]:
-        """The gradients are those of the global batch inside: an optimizer that wraps another one exchanges once."""
+    def exchanged_scope(self) -> Iterator[None]:
+        """The gradients inside are of the global batch: an optimizer that wraps another one exchanges once."""
         self.is_exchanged = True
         try:
             yield
         finally:
             self.is_exchanged = False
 
-    def of_sum(self, loss: Any) -> Any:
+    def scale_sum(self, loss: Any) -> Any:
         """Scale a `loss` that is a sum over the local batch; a collective."""
         self._check_collective()
         (total,) = all_reduce_sum([self.examples], self._replicas)
         return loss * tf.cast(tf.math.divide_no_nan(total, self.examples), loss.dtype)
 
-    def of_mean(self, loss: Any, values: tf.Tensor) -> Any:
-        """Scale a `loss` that is a mean over so many `values` of the local batch, not its examples; a collective."""
+    def scale_mean(self, loss: Any, values: tf.Tensor) -> Any:
+        """Scale a `loss` that is a mean over `values` values of the local batch, not its examples; a collective."""
         self._check_collective()
         values = tf.stop_gradient(tf.cast(values, tf.float32)) * tf.sign(self.examples)
         total, examples = all_reduce_sum([values, self.examples], self._replicas)
@@ -254,8 +254,8 @@ class ReplicaStep:
 
 
 @contextlib.contextmanager
-def computing(step: ReplicaStep) -> Iterator[None]:
-    """`current()` is `step` inside; each local replica is traced in a separate thread."""
+def step_scope(step: ReplicaStep) -> Iterator[None]:
+    """`current_step()` is `step` inside; each local replica is traced in a separate thread."""
     _active.step = step
     try:
         yield
@@ -263,12 +263,12 @@ def computing(step: ReplicaStep) -> Iterator[None]:
         _active.step = None
 
 
-def current() -> ReplicaStep | None:
+def current_step() -> ReplicaStep | None:
     """Return the step that this thread is computing; None outside of `fit` and `evaluate` under several workers."""
     return getattr(_active, "step", None)
 
 
-def running() -> ReplicaStep:
+def required_step() -> ReplicaStep:
     """Return the step that this thread is computing; there must be one."""
     step: ReplicaStep = _active.step
     return step

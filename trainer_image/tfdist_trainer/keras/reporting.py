@@ -9,7 +9,7 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
-from tfdist_trainer.keras.decisions import listed
+from tfdist_trainer.keras.decisions import callback_list
 from tfdist_trainer.keras.progress import Progress, ProgressHooks
 from tfdist_trainer.upstream import dataset_graph, keras_fit
 
@@ -43,11 +43,11 @@ def with_progress(callbacks: Any, examples: int | None, validated: int | None = 
 
     Args:
         callbacks: None, a callback, several, or a `CallbackList`, which gets `Progress` for good.
-        examples: those of a batch; None if unknown.
-        validated: those of the validation data; None if unknown.
+        examples: in a batch; None if unknown.
+        validated: examples of the validation data; None if unknown.
     """
     container = callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else None
-    configured = listed(callbacks)
+    configured = callback_list(callbacks)
     existing = next((each for each in configured if isinstance(each, ProgressHooks)), None)
     progress: Any = existing or Progress()
     progress.examples_per_batch, progress.validation_examples = examples, validated

@@ -1,7 +1,7 @@
 """One call of `fit` of a script that saves checkpoints, resumes from one, and stops for SIGTERM.
 
 The train function notifies it of each call (`CallObserver`): between two calls all callbacks have seen the batches of
-the last one, on the main thread, so a checkpoint has their state. Two callbacks enclose those of the script: the first
+the last one, on the main thread, so a checkpoint has their state. Two callbacks enclose the script's: the first
 one restores before they begin the first epoch, and the last one saves after they have ended an epoch.
 """
 
@@ -19,7 +19,7 @@ from tfdist_trainer.checkpoint import DataCursor
 from tfdist_trainer.keras import model_optimizers, stored_values, training_state
 from tfdist_trainer.keras.callback_state import CallbackState
 from tfdist_trainer.keras.progress import ProgressHooks
-from tfdist_trainer.keras.training_state import Snapshot
+from tfdist_trainer.keras.training_state import FitSnapshot
 from tfdist_trainer.upstream import keras_fit
 
 _ATTRIBUTE: Final = (
@@ -35,7 +35,7 @@ class Resumed:
     cursor: DataCursor
     path: str
     """Or its URL."""
-    snapshot: Snapshot
+    snapshot: FitSnapshot
 
     @property
     def fit(self) -> int:
@@ -43,7 +43,7 @@ class Resumed:
         return int(self.snapshot.values["fit"])
 
     @property
-    def finished(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether that call had ended."""
         return bool(self.snapshot.values["finished"])
 
@@ -53,7 +53,7 @@ class Resumed:
                 if name.startswith(prefix)}  # fmt: skip
 
 
-class Script(Protocol):
+class FitSequence(Protocol):
     """What a call of `fit` needs of the script's training as a whole."""
 
     step: int
@@ -75,14 +75,14 @@ class Script(Protocol):
 class ResumableFit:
     """The state of one call of `fit`."""
 
-    def __init__(self, script: Script, number: int, model: Any, resumed: Resumed | None) -> None:
+    def __init__(self, script: FitSequence, number: int, model: Any, resumed: Resumed | None) -> None:
         """Begin the call with this `number`; `resumed` is the checkpoint that the script continues."""
         model_optimizers.watch()
         self.iterator: Any = None
         """Keras' iterator of the epochs."""
         self.number = number
         self.model = model
-        self.finished = False
+        self.has_ended = False
         self._script = script
         self._resumed = resumed if resumed is not None and number <= resumed.fit else None
         self._history = keras.callbacks.History()
@@ -91,7 +91,7 @@ class ResumableFit:
         self._metrics: Sequence[Any] = ()
         self._stop = self._has_saved = False
 
-    def enclosing(self, callbacks: Sequence[Any]) -> list[Any]:
+    def enclose(self, callbacks: Sequence[Any]) -> list[Any]:
         """Return `callbacks` between the two of this class."""
         histories = [each for each in callbacks if isinstance(each, keras.callbacks.History)]
         self._history = histories[0] if histories else self._history
@@ -119,7 +119,7 @@ class ResumableFit:
     # Called by the two callbacks.
 
     def begin(self, callbacks: Sequence[Any], epochs: int) -> None:
-        """Record what callbacks have when `fit` of so many `epochs` begins, and choose the first epoch."""
+        """Record the state of the callbacks when `fit` of `epochs` epochs begins, and choose the first epoch."""
         self._states = [CallbackState(each) for each in callbacks if not isinstance(each, ProgressHooks)]
         if self._resumed is None:
             return
@@ -139,7 +139,7 @@ class ResumableFit:
     def end(self) -> None:
         """Restore if no epoch was left."""
         self._restore()
-        self.finished = True
+        self.has_ended = True
         keras_fit.begin_at(self.model, None)
 
     @property
@@ -152,7 +152,7 @@ class ResumableFit:
         """Return the history of this call."""
         return dict(self._history.history)
 
-    def snapshot(self) -> tuple[Snapshot, float]:
+    def snapshot(self) -> tuple[FitSnapshot, float]:
         """Return the state of training, and the seconds that this took."""
         started = time.monotonic()
         self._report_optimizers()
@@ -162,20 +162,20 @@ class ResumableFit:
         arrays |= {f"metric/{number}": state for number, state in enumerate(self._metrics)}
         callbacks = []
         for number, state in enumerate(self._states):
-            values, parts = state.changed()
+            values, parts = state.changes()
             for name, kind in state.not_stored():
                 _report("callback-not-stored", f"{type(state.callback).__name__}.{name}", kind, _ATTRIBUTE)
             callbacks.append({"class": type(state.callback).__name__, "values": values})
             arrays |= {f"callback/{number}/{name}": part for name, part in parts.items()}
         values = {
             "fit": self.number,
-            "finished": self.finished,
+            "finished": self.has_ended,
             "callbacks": callbacks,
             "batchesPerEpoch": self.iterator.batches_per_epoch,
-            "histories": stored_values.encoded(self._script.histories[: self.number], "history", arrays),
-            "optimizers": model_optimizers.stored(self._script.models, arrays),
+            "histories": stored_values.encode_value(self._script.histories[: self.number], "history", arrays),
+            "optimizers": model_optimizers.encode_optimizers(self._script.models, arrays),
         }
-        return Snapshot(arrays, values), time.monotonic() - started
+        return FitSnapshot(arrays, values), time.monotonic() - started
 
     def _report_optimizers(self) -> None:
         """Name the optimizers in the log that no checkpoint has, when the first one of this `fit` is saved."""
@@ -184,7 +184,7 @@ class ResumableFit:
                 _report("optimizer-not-stored", each.name, type(each).__name__, _OPTIMIZER)
         self._has_saved = True
 
-    def _build(self, snapshot: Snapshot) -> None:
+    def _build(self, snapshot: FitSnapshot) -> None:
         """Build what Keras would build in the first step, on one worker: metrics, and the optimizer if it was built.
 
         A model whose `train_step` has optimizers of its own never builds the one that `compile` gives it by default.
@@ -198,7 +198,7 @@ class ResumableFit:
             optimizer.build(self.model.trainable_variables)
 
     def _is_over(self) -> bool:
-        return self._resumed is not None and (self.number < self._resumed.fit or self._resumed.finished)
+        return self._resumed is not None and (self.number < self._resumed.fit or self._resumed.has_ended)
 
     def _restore(self) -> None:
         resumed, self._resumed = self._resumed, None
@@ -207,14 +207,14 @@ class ResumableFit:
         number = self._script.models.index(self.model)
         self._assign(f"model/{number}", self.model.variables, resumed)
         if self.number < resumed.fit:
-            histories = stored_values.decoded(resumed.snapshot.values["histories"], resumed.snapshot.arrays)
+            histories = stored_values.decode_value(resumed.snapshot.values["histories"], resumed.snapshot.arrays)
             self._history.history = histories[self.number]
             model_optimizers.restore(number, self.model, resumed.snapshot, resumed.path, of_later_fit=True)
             return
         self._script.step = resumed.cursor.step
         model_optimizers.restore(number, self.model, resumed.snapshot, resumed.path)
         self._restore_callbacks(resumed)
-        if not resumed.finished:
+        if not resumed.has_ended:
             self._batches = resumed.cursor.step_in_epoch
             batches = resumed.snapshot.values["batchesPerEpoch"]
             self.iterator.fast_forward(resumed.cursor.epoch, self._batches, batches)

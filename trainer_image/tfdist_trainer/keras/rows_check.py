@@ -1,4 +1,4 @@
-"""The rows of the parts of a batch: equally many, those of zipped batches, or no rows that workers could take."""
+"""The rows of the parts of a batch: equally many, of zipped batches, or no rows that workers could take."""
 
 import functools
 import re
@@ -60,7 +60,7 @@ class RowsCheck:
 
         Raises:
             tf.errors.InvalidArgumentError: its parts have different numbers of rows, and are no zipped batches; see
-                `described`.
+                `batch_message`.
         """
         rows = [examples_in(part) for part in tf.nest.flatten(batch) if has_rows(part)]
         if len(rows) > 1:
@@ -78,7 +78,7 @@ class RowsCheck:
         return are_equal | tf.reduce_all([*same, *within])
 
 
-def described(error: tf.errors.OpError) -> str | None:
+def batch_message(error: tf.errors.OpError) -> str | None:
     """Return the message about a batch in an `error` of a call; None if it has another reason."""
     found = _FAILED.search(str(error))
     if found is None:

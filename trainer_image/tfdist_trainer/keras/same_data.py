@@ -24,10 +24,10 @@ class FirstBatch:
     """Takes the fingerprint of the first batch of a data set while it is read."""
 
     def __init__(self, *, of_arrays: bool) -> None:
-        """Take that of all parts of arrays. In any other data features may be augmented randomly: take that of labels.
+        """Take it of all parts of arrays. In any other data features may be augmented randomly: take it of the labels.
 
         Args:
-            of_arrays: whether the batches are those of arrays.
+            of_arrays: whether the batches are of arrays.
         """
         self.of_arrays = of_arrays
         self.fingerprint = UNKNOWN
@@ -65,7 +65,7 @@ def fingerprint(parts: list[npt.NDArray[Any]]) -> Fingerprint:
     return float(checksum), total / scale if scale else 0.0
 
 
-def differing(rows: npt.NDArray[np.float64]) -> int | None:
+def first_difference(rows: npt.NDArray[np.float64]) -> int | None:
     """Return the first worker with other data than worker 0, from the fingerprint of each; None if there is none."""
     known = (rows[:, 0] >= 0) & (rows[0, 0] >= 0)
     differs = known & ((rows[:, 0] != rows[0, 0]) | (np.abs(rows[:, 1] - rows[0, 1]) > _TOLERANCE))

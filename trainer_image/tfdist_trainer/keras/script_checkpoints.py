@@ -9,13 +9,13 @@ from typing import Final
 from tfdist.contract import CheckpointSettings
 from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer import log
-from tfdist_trainer.checkpoint import CheckpointWriter, DataCursor, Record
-from tfdist_trainer.environment import Member
+from tfdist_trainer.checkpoint import CheckpointRecord, CheckpointWriter, DataCursor
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.evaluation_store import EvaluationStore
 from tfdist_trainer.fence import writer_of
 from tfdist_trainer.initial_checkpoint import initial_checkpoint
 from tfdist_trainer.keras import training_state
-from tfdist_trainer.keras.training_state import Snapshot
+from tfdist_trainer.keras.training_state import FitSnapshot
 from tfdist_trainer.save_schedule import SaveSchedule
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 from tfdist_trainer.timestamps import now_text
@@ -36,7 +36,7 @@ class WriteObserver:
 class ScriptCheckpoints:
     """Finds the initial checkpoint for all workers; schedules and writes checkpoints on the chief."""
 
-    def __init__(self, settings: CheckpointSettings, member: Member) -> None:
+    def __init__(self, settings: CheckpointSettings, member: GangMember) -> None:
         self._settings = settings
         self._job = member.job.uid
         self._writer: CheckpointWriter | None = None
@@ -51,7 +51,7 @@ class ScriptCheckpoints:
         self._error: Exception | None = None
         self._written: CheckpointReport | None = None
 
-    def restore(self, gang: ReplicaGroup) -> tuple[Record, str, Snapshot] | None:
+    def restore(self, gang: ReplicaGroup) -> tuple[CheckpointRecord, str, FitSnapshot] | None:
         """Claim the directory; return record, path or URL, and content of the initial checkpoint. A collective.
 
         Returns None if there is none.
@@ -65,7 +65,7 @@ class ScriptCheckpoints:
         if initial is None:
             return None
         checkpoint, record = initial
-        self._schedule.saved(record.cursor.step)
+        self._schedule.record_save(record.cursor.step)
         self._written = CheckpointReport(step=record.cursor.step, path=str(checkpoint), time=record.time)
         return record, str(checkpoint), training_state.read(checkpoint)
 
@@ -78,7 +78,7 @@ class ScriptCheckpoints:
         """Whether a checkpoint is being written."""
         return self._thread is not None and self._thread.is_alive()
 
-    def save(self, cursor: DataCursor, snapshot: Snapshot, blocked_seconds: float, observer: WriteObserver) -> None:
+    def save(self, cursor: DataCursor, snapshot: FitSnapshot, blocked_seconds: float, observer: WriteObserver) -> None:
         """Write a checkpoint in the background, after one that is being written; on the chief only.
 
         Args:
@@ -96,7 +96,7 @@ class ScriptCheckpoints:
         if not self._has_begun:
             self._has_begun = True
             self._writer.begin()
-        self._schedule.saved(cursor.step)
+        self._schedule.record_save(cursor.step)
         arguments = (self._writer, cursor, snapshot, blocked_seconds, observer)
         self._thread = threading.Thread(target=self._write, args=arguments, name="checkpoint")
         self._thread.start()
@@ -131,7 +131,7 @@ class ScriptCheckpoints:
         self,
         writer: CheckpointWriter,
         cursor: DataCursor,
-        snapshot: Snapshot,
+        snapshot: FitSnapshot,
         blocked_seconds: float,
         observer: WriteObserver,
     ) -> None:

@@ -17,13 +17,13 @@ import tensorflow as tf
 from tfdist.api.export import ExportedModel
 from tfdist.contract import CheckpointSettings, ExitCode, ExportSettings
 from tfdist_trainer import environment, errors, log, script, script_end
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.errors import FitFailedError, Preempted, TrainerError
-from tfdist_trainer.evaluation_store import EvaluationResult
+from tfdist_trainer.evaluation_store import StoredEvaluation
 from tfdist_trainer.export import export
 from tfdist_trainer.fence import writer_of
 from tfdist_trainer.keras import training_state
-from tfdist_trainer.keras.decisions import listed
+from tfdist_trainer.keras.decisions import callback_list
 from tfdist_trainer.keras.resumable_fit import ResumableFit, Resumed
 from tfdist_trainer.keras.script_checkpoints import ScriptCheckpoints, WriteObserver
 from tfdist_trainer.keras.step_function import StepFunction
@@ -58,7 +58,7 @@ def install() -> None:
 class ScriptTraining:
     """The calls of `fit` of this process, in order."""
 
-    def __init__(self, member: Member, settings: CheckpointSettings) -> None:
+    def __init__(self, member: GangMember, settings: CheckpointSettings) -> None:
         self.step = 0
         self.models: list[Any] = []
         self.histories: list[dict[str, Any]] = []
@@ -78,26 +78,26 @@ class ScriptTraining:
         """Set while no call of `fit` runs: a thread may still run one when the script has ended."""
         self._idle.set()
         self._saved_at: tuple[int, int, bool] | None = None
-        self._evaluated_before: EvaluationResult | None = None
-        self._evaluated_now: EvaluationResult | None = None
+        self._evaluated_before: StoredEvaluation | None = None
+        self._evaluated_now: StoredEvaluation | None = None
         """The result of the epoch that has just ended."""
 
     @property
-    def running(self) -> ResumableFit | None:
+    def running_fit(self) -> ResumableFit | None:
         """The call of `fit` that runs."""
         return self._fit
 
     @property
     def stop_requested(self) -> bool:
         """Whether SIGTERM has arrived on this worker."""
-        return self._request.requested
+        return self._request.is_requested
 
     def wrap_fit(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return `fit` with checkpoints."""
         signature = inspect.signature(original)
 
         def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._fit is not None or not self._is_of_gang(model):  # a `fit` within a callback is a part of it
+            if self._fit is not None or not self._trains_with_gang(model):  # a `fit` within a callback is a part of it
                 return original(model, *args, **kwargs)
             with _exit_on_error():
                 return self._run(original, model, signature.bind(model, *args, **kwargs).arguments)
@@ -111,7 +111,7 @@ class ScriptTraining:
             if self._fit is None or self._fit.iterator is not None:
                 return original(*args, **kwargs)
             uses_engine = worker_of(kwargs.get("distribute_strategy")) is not None
-            make = original if uses_engine else functools.partial(keras_epochs.forwarded, original)
+            make = original if uses_engine else functools.partial(keras_epochs.resumable_iterator, original)
             self._fit.iterator = make(*args, **kwargs)
             return self._fit.iterator
 
@@ -138,7 +138,7 @@ class ScriptTraining:
             self.models.append(model)
         self._fit = ResumableFit(self, len(self.histories), model, self._resumed)
         self._observe(model)
-        arguments["callbacks"] = self._fit.enclosing(listed(arguments.get("callbacks")))
+        arguments["callbacks"] = self._fit.enclose(callback_list(arguments.get("callbacks")))
         self._request.can_save = True
         self._idle.clear()
         try:
@@ -181,7 +181,7 @@ class ScriptTraining:
         elif not isinstance(model.train_function, _ObservedTrainFunction):
             model.train_function = _ObservedTrainFunction(model, model.train_function, self)
 
-    def _is_of_gang(self, model: Any) -> bool:
+    def _trains_with_gang(self, model: Any) -> bool:
         """Return whether all members of the gang train `model` together."""
         if self._member.size == 1 or worker_of(model.distribute_strategy) is not None:
             return True
@@ -190,7 +190,7 @@ class ScriptTraining:
 
     def _save(self, fit: ResumableFit) -> None:
         cursor = fit.cursor
-        key = (cursor.step, fit.number, fit.finished)
+        key = (cursor.step, fit.number, fit.has_ended)
         if key == self._saved_at or not self.is_chief:
             return
         self._saved_at = key
@@ -251,7 +251,7 @@ class _ObservedTrainFunction:
 
     def __call__(self, iterator: Any) -> Any:
         """Run the steps of a call."""
-        fit = self._training.running
+        fit = self._training.running_fit
         if fit is None or fit.model is not self._model:
             return self._function(iterator)
         fit.before_call()

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from tfdist.contract import JOB_ENV, TF_CONFIG_ENV
 from tfdist_trainer import environment, errors
-from tfdist_trainer.keras.replica_step import current
+from tfdist_trainer.keras.replica_step import current_step
 from tfdist_trainer.upstream import keras_fit
 from tfdist_trainer.upstream.eager_context import has_global_seed
 
@@ -34,7 +34,7 @@ _generators: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
 def install() -> None:
     """Make Keras and TensorFlow draw different random numbers on each replica in a step; once in each process."""
     keras_fit.wrap(keras_fit.NEXT_SEED, next_seed)
-    keras_fit.wrap(keras_fit.GLOBAL_GENERATOR, _of_replica)
+    keras_fit.wrap(keras_fit.GLOBAL_GENERATOR, _replica_generator)
     keras_fit.wrap(keras_fit.OP_SEED, op_seeds)
 
 
@@ -51,7 +51,7 @@ def share_generator(strategy: Any) -> None:
     random.setstate(state)
 
 
-def _of_replica(original: Callable[[], Any]) -> Callable[[], Any]:
+def _replica_generator(original: Callable[[], Any]) -> Callable[[], Any]:
     def generator() -> Any:
         if tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context():
             return _generators.get(tf.distribute.get_strategy()) or original()
@@ -61,7 +61,7 @@ def _of_replica(original: Callable[[], Any]) -> Callable[[], Any]:
 
 
 @contextlib.contextmanager
-def drawing(replica: Any) -> Iterator[None]:
+def replica_scope(replica: Any) -> Iterator[None]:
     """Draw the random numbers of `replica`, from 0, int32 [], in what this thread traces inside."""
     _active.replica = replica
     try:
@@ -71,11 +71,11 @@ def drawing(replica: Any) -> Iterator[None]:
 
 
 def next_seed(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `SeedGenerator.next` with a separate seed for each replica in a step; the first one has that of Keras."""
+    """Return `SeedGenerator.next` with a separate seed for each replica in a step; the first one has Keras' own."""
 
     def draw(self: Any, ordered: bool = True) -> Any:
         seed = original(self, ordered)
-        step = current()
+        step = current_step()
         replica = getattr(_active, "replica", None) if step is None else step.replica
         if replica is None:
             return seed
@@ -93,7 +93,7 @@ def op_seeds(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def get(op_seed: int | None) -> Any:
         of_graph, of_operation = original(op_seed)
-        step = current()
+        step = current_step()
         replica = None if step is None else tf.get_static_value(step.replica)
         if not replica or of_graph is None:
             return of_graph, of_operation
@@ -125,7 +125,7 @@ def _is_unseeded() -> bool:
 def set_python_seed(environ: Mapping[str, str], initial: Any) -> None:
     """Set the seed of the module `random` as `set_common_seed` does.
 
-    The script has set none if the state is the `initial` one, or that after few draws, such as those of an import.
+    The script has set none if the state is the `initial` one, or the one after a draw, as by an import.
 
     Args:
         environ: of this process.

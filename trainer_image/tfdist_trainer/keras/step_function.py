@@ -1,12 +1,14 @@
 """The train and test functions of a model under several workers: several steps in one `tf.function`, then one log.
 
 Each step has one exchange, of the gradients. The logs are the metrics over all replicas, exchanged once for each call.
+With `jit_compile=True` XLA compiles forward and backward of Keras' own `train_step`, and no collective.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import keras
 import tensorflow as tf
 
 from tfdist_trainer import log
@@ -16,11 +18,11 @@ from tfdist_trainer.keras.drift import DriftCheck
 from tfdist_trainer.keras.epochs import Block, StepsPerExecution
 from tfdist_trainer.keras.fit_times import FitTimes
 from tfdist_trainer.keras.local_data import with_a_row
-from tfdist_trainer.keras.replica_step import ReplicaStep, computing
+from tfdist_trainer.keras.replica_step import ReplicaStep, required_step, step_scope
 from tfdist_trainer.keras.seeds import share_generator
-from tfdist_trainer.step_clock import has_clock, is_due, of_all_steps, time_when
+from tfdist_trainer.step_clock import has_clock, is_due, time_when, total_exchange_seconds
 from tfdist_trainer.strategies.reduction import all_reduce_sum
-from tfdist_trainer.upstream.keras_fit import metric_results, overrides, statistics, without_optionals
+from tfdist_trainer.upstream.keras_fit import LossOf, metric_results, overrides, statistics, without_optionals
 from tfdist_trainer.upstream.keras_layers import synchronized_statistics
 from tfdist_trainer.upstream.strategy_worker import Worker, local_updates
 
@@ -42,7 +44,7 @@ class StepFunction:
     """Runs the steps of a `Block`, as Keras calls it: `function(block)` returns the logs."""
 
     def __init__(self, model: Any, step: Callable[[Any], Any], worker: Worker, times: FitTimes | None = None) -> None:
-        """Use `step`, the model's `train_step` or `test_step`; measure with `times`, of training."""
+        """Use `step`, the model's `compiled_train_step` or `test_step`; measure with `times`, of training."""
         self.steps_per_execution = StepsPerExecution(None)
         self.missing = 0
         """Steps that the last call lacks because the data ended, if their number is tuned."""
@@ -69,7 +71,7 @@ class StepFunction:
         self._results = compiled(self._results_of)
 
     def set_steps_per_execution(self, steps: int | None) -> bool:
-        """Run so many steps in one call, or with None as many as take half a second; return whether it changed."""
+        """Run `steps` steps in one call, or with None as many as take half a second; return whether it changed."""
         if steps == self.steps_per_execution.fixed:
             return False  # a tuned number continues
         self.steps_per_execution = StepsPerExecution(steps)
@@ -109,13 +111,13 @@ class StepFunction:
             self.observer.after_call(finished, flagged > 0, states)
         return logs
 
-    def _of_this_worker(self) -> tf.Tensor:
+    def _scalars_to_average(self) -> tf.Tensor:
         """Return what is averaged over all workers, float32 [n].
 
         It is the seconds of a step of the last call, the flag, and what `FitTimes` shares.
         """
         flag = float(self.observer is not None and self.observer.flag())
-        return tf.constant([self._seconds, flag, *(self.times.shared() if self.times is not None else ())])
+        return tf.constant([self._seconds, flag, *(self.times.figures_to_share() if self.times is not None else ())])
 
     def _fits_one_call(self, block: Block) -> bool:
         """Return whether several steps can be one graph.
@@ -136,7 +138,7 @@ class StepFunction:
 
     def _in_one_call(self, block: Block) -> "_CallResults":
         *results, finished, waits = self._multiple_steps(
-            block.iterator, tf.constant(block.steps), self._of_this_worker(), block.source.may_be_empty
+            block.iterator, tf.constant(block.steps), self._scalars_to_average(), block.source.may_be_empty
         )
         return *results, int(finished), waits
 
@@ -150,7 +152,7 @@ class StepFunction:
             outputs, exchange = self._single_step(batch, last, may_be_empty=block.source.may_be_empty)
             waits.append(tf.stack([tf.constant(input_wait, tf.float64), exchange]))
             started_at = time.monotonic()
-        return *self._results(outputs, self._of_this_worker()), finished, _of_steps(tf.add_n(waits), finished)
+        return *self._results(outputs, self._scalars_to_average()), finished, _total_waits(tf.add_n(waits), finished)
 
     def _steps_on(self, iterator: Any, steps: tf.Tensor, of_worker: tf.Tensor, may_be_empty: bool) -> Any:
         """Run up to `steps` steps; return the results as `_results_of`, the number of steps, and the waits.
@@ -180,7 +182,7 @@ class StepFunction:
         first = iterator.get_next_as_optional()
         waits = tf.stack([time_when(first) - started_at, 0.0]) if timed else tf.zeros([2], tf.float64)
         finished, _, waits, *last = tf.while_loop(has_next, body, (tf.constant(0), first, waits, *loop_outputs.zeros()))
-        return *self._results_of(loop_outputs.outputs(last), of_worker), finished, _of_steps(waits, finished)
+        return *self._results_of(loop_outputs.outputs(last), of_worker), finished, _total_waits(waits, finished)
 
     def _is_timed(self) -> bool:
         return self.times is not None and has_clock()
@@ -212,7 +214,7 @@ class StepFunction:
             due=is_due(last) if self._is_timed() else False,
         )
         before = self._state() if may_be_empty else {}
-        with computing(step):
+        with step_scope(step):
             outputs = self._step(batch)
         self._average_own_weights(step)
         self._record_changes(step)
@@ -238,10 +240,10 @@ class StepFunction:
         step.average(list(self._own_weights.values()))
 
     def _record_changes(self, step: ReplicaStep) -> None:
-        """Record what `step` does to the states of metrics, and name each that may differ from that of one worker."""
+        """Record what `step` does to the states of metrics, and name each that may differ from one worker's."""
         for key, (variable, change) in step.changes.items():
             known = self._changes.get(key, "none")
-            self._changes[key] = metric_states.joined(known, change)
+            self._changes[key] = metric_states.join_changes(known, change)
             reason = metric_states.doubt(variable, self._changes[key])
             if reason and self._changes[key] != known:
                 log.event("metric-not-a-sum", model=self._model.name, state=variable.path, reason=reason)
@@ -249,7 +251,7 @@ class StepFunction:
     def _restore_empty(self, before: Mapping[int, tf.Tensor], step: ReplicaStep) -> None:
         """Undo what a `step` without examples did to metrics and to statistics of its batch.
 
-        Synchronized statistics are those of all replicas, so a replica without examples has the right ones.
+        Synchronized statistics are of all replicas, so a replica without examples has the right ones.
         """
         examples, local = step.examples, step.local - synchronized_statistics(self._model)
         for variable in self._model.metrics_variables:
@@ -269,7 +271,7 @@ class StepFunction:
     def _results_of(self, outputs: Any, of_worker: tf.Tensor) -> tuple[Any, Any, Any]:
         """Return the logs after a step with these `outputs`, the states of metrics, and the means of `of_worker`."""
         with local_updates(self._strategy):
-            states, means = self._strategy.run(self._reduced, args=(of_worker,))
+            states, means = self._strategy.run(self._reduce_states, args=(of_worker,))
             results = metric_results(self._model, self._local(states))
             local_outputs = None if outputs is None else self._local(outputs)[0]
             logs = results[0] if local_outputs is None else _named_as(local_outputs, results)
@@ -277,8 +279,8 @@ class StepFunction:
                 logs = self._local(self._strategy.run(self._means, args=(outputs,)))
         return logs, self._local(states), self._local(means)
 
-    def _reduced(self, of_worker: tf.Tensor) -> Any:
-        """Return the states of all metrics, and set statistics such as those of BatchNormalization to their mean."""
+    def _reduce_states(self, of_worker: tf.Tensor) -> Any:
+        """Return the states of all metrics, and set statistics, such as BatchNormalization's, to their mean."""
         replica = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
         replicas = self._worker.replicas
         variables = self._model.metrics_variables
@@ -309,9 +311,9 @@ def _named_as(outputs: Any, results: Sequence[Mapping[str, Any]]) -> Mapping[str
     return next((each for each in results if set(each) == names), None)
 
 
-def _of_steps(waits: tf.Tensor, steps: Any) -> tf.Tensor:
-    """Return the waits of so many steps, from those that were measured, seconds for input and exchange, float64 [2]."""
-    return tf.stack([waits[0], of_all_steps(waits[1], steps)])
+def _total_waits(waits: tf.Tensor, steps: Any) -> tf.Tensor:
+    """Return the waits of `steps` steps, from the measured ones, seconds for input and exchange, float64 [2]."""
+    return tf.stack([waits[0], total_exchange_seconds(waits[1], steps)])
 
 
 _CallResults = tuple[Mapping[str, Any], Sequence[Any], Any, int, Any]
@@ -342,3 +344,31 @@ class _Carried:
 
 def _eager(function: Callable[..., Any], **_options: Any) -> Callable[..., Any]:
     return function
+
+
+def compiled_train_step(model: Any) -> Callable[[Any], Any]:
+    """Return the `train_step` of `model`, compiled if `jit_compile` is set and the step is Keras' own.
+
+    A `train_step` of the script contains the exchange of gradients, which XLA cannot compile; it runs as it is.
+    """
+    step: Callable[[Any], Any] = model.train_step
+    if not model.jit_compile or model.run_eagerly or overrides(model, "train_step"):
+        return step
+    loss_of = LossOf(model)
+
+    def compiled(data: Any) -> Any:
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
+
+        def forward_and_backward(x: Any, y: Any, weight: Any) -> tuple[Any, tf.Tensor, list[Any]]:
+            with tf.GradientTape() as tape:
+                predictions, loss = loss_of(x, y, weight)
+                scaled = model.optimizer.scale_loss(loss)
+            return predictions, loss, tape.gradient(scaled, model.trainable_weights)
+
+        with required_step().compile_scope():
+            predictions, loss, gradients = graph(forward_and_backward, jit_compile=True)(x, y, weight)
+        loss_of.track(loss, x)
+        model.optimizer.apply_gradients(zip(gradients, model.trainable_weights, strict=True))
+        return model.compute_metrics(x, y, predictions, sample_weight=weight)
+
+    return compiled

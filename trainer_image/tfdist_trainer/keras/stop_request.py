@@ -52,7 +52,7 @@ class StoppedFit:
     """
 
     def __init__(self, seconds: float) -> None:
-        """Begin; after so many `seconds` from SIGTERM the process ends in any case."""
+        """Begin; `seconds` after SIGTERM the process ends in any case."""
         self._request = StopRequest(script.write_termination_message, patience_seconds=seconds)
         self._request.can_save = True
         self._install = functools.cache(self._request.install)
@@ -77,13 +77,13 @@ class StoppedFit:
         if not self._stop:
             return
         log.event("stopped", reason="SIGTERM", effect="nothing is saved, because the job has no checkpoint")
-        if self._request.requested:
+        if self._request.is_requested:
             script_end.leave("Terminated", "SIGTERM arrived, and the job has no checkpoint", TERMINATED)
         script_end.leave_with(PeerLostError("another worker has stopped after SIGTERM, and the job has no checkpoint"))
 
     def flag(self) -> bool:
         """Return whether this worker has to stop."""
-        return self._request.requested
+        return self._request.is_requested
 
     def after_call(self, steps: int, flag: bool, metrics: Sequence[Any]) -> None:  # noqa: ARG002
         """Stop after the call if a worker has to."""

@@ -1,7 +1,7 @@
 """Values of a script in a checkpoint, as JSON and arrays: each comes back as what it was, and no code is stored.
 
 JSON has numbers, texts, true, false and null as they are, and any other value as an object of one key, its kind.
-Classes of the script, those of named tuples, dataclasses and enumerations, are stored by name.
+The script's named tuples, dataclasses and enumerations are stored by the name of their class.
 """
 
 import base64
@@ -24,7 +24,7 @@ import tensorflow as tf
 
 _PLAIN: Final = frozenset({type(None), bool, int, float, str})
 _FACTORIES: Final = {each.__name__: each for each in (bool, dict, float, int, list, set, str, tuple)}
-"""Those of a `defaultdict`; another one is that of the object that a value is restored into."""
+"""Factories of a `defaultdict`; any other one comes from the object that a value is restored into."""
 _CONTAINERS: Final = (dict, list, set, collections.deque)
 _TEXTS: Final[Mapping[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]]] = {
     "bytes": (bytes, lambda value: base64.b64encode(value).decode(), base64.b64decode),
@@ -44,7 +44,7 @@ _TEXTS: Final[Mapping[str, tuple[type, Callable[[Any], str], Callable[[str], Any
 """Kinds that are a text, each with its class, its encoder and its decoder."""
 
 
-def encoded(value: Any, name: str, arrays: dict[str, Any]) -> Any:
+def encode_value(value: Any, name: str, arrays: dict[str, Any]) -> Any:
     """Return `value` for JSON, with its arrays in `arrays` by names that begin with `name`.
 
     Raises:
@@ -139,36 +139,36 @@ class _Encoder:
         return [[self.encode(key), self.encode(each)] for key, each in value.items()]
 
 
-def decoded(value: Any, arrays: Mapping[str, Any]) -> Any:
-    """Return what `encoded` was given, with its `arrays`.
+def decode_value(value: Any, arrays: Mapping[str, Any]) -> Any:
+    """Return what `encode_value` was given, with its `arrays`.
 
     Raises:
-        LookupError: a class is none of the script any more.
+        LookupError: the script does not have a class any more.
     """
     if not isinstance(value, dict):
         return value
     [(kind, content)] = value.items()
 
     def decode(part: Any) -> Any:
-        return decoded(part, arrays)
+        return decode_value(part, arrays)
 
     if kind in _TEXTS:
         return _TEXTS[kind][2](content)
     if kind in {"array", "typed", "scalar", "tensor", "variable"}:
-        return _decoded_number(kind, content, arrays)
+        return _decode_number(kind, content, arrays)
     if kind in _DECODERS:
         return _DECODERS[kind](content, decode)
     raise LookupError(f"{kind}: a kind of value of a later version")
 
 
-def _decoded_number(kind: str, content: Any, arrays: Mapping[str, Any]) -> Any:
+def _decode_number(kind: str, content: Any, arrays: Mapping[str, Any]) -> Any:
     if kind == "array":
         return arrays[content]
     if kind == "typed":
         return arrays[content[1]].view(np.dtype(content[0]))
     if kind == "scalar":
         return np.frombuffer(base64.b64decode(content[1]), np.dtype(content[0]))[0]
-    number = decoded(content, arrays)
+    number = decode_value(content, arrays)
     return tf.constant(number) if kind == "tensor" else tf.Variable(number)
 
 
@@ -226,10 +226,10 @@ _DECODERS: Final[Mapping[str, Callable[[Any, Callable[[Any], Any]], Any]]] = {
 }
 
 
-def restored(value: Any, existing: Any) -> Any:
+def restore_into(value: Any, existing: Any) -> Any:
     """Return `existing` with the content of the decoded `value` if it is a container of its class, else `value`.
 
-    Other objects of the script may refer to the container, and that of a class of the script has more than its content.
+    Other objects of the script may refer to the container, and one of a class of the script has more than its content.
     """
     kind = next((each for each in _CONTAINERS if isinstance(existing, each)), None)
     if kind is None or type(value) not in {kind, type(existing)} or value is existing:
@@ -244,7 +244,7 @@ def restored(value: Any, existing: Any) -> Any:
     return existing
 
 
-def _is_of_script(kind: type) -> bool:
+def _is_storable_class(kind: type) -> bool:
     is_namedtuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
     return is_namedtuple or issubclass(kind, enum.Enum) or dataclasses.is_dataclass(kind)
 
@@ -272,6 +272,6 @@ def _class(reference: str) -> type:
     found: Any = sys.modules.get(module)
     for name in path.split("."):
         found = getattr(found, name, None)
-    if not isinstance(found, type) or not _is_of_script(found):
+    if not isinstance(found, type) or not _is_storable_class(found):
         raise LookupError(f"there is no class {path}")
     return found

@@ -21,7 +21,7 @@ VALUES: Final = ".json"
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class FitSnapshot:
     """The state of training at one step; independent of what later steps do."""
 
     arrays: Mapping[str, Any]
@@ -41,7 +41,7 @@ class Snapshot:
         Path(prefix + VALUES).write_text(json.dumps(self.values), encoding="utf-8")
 
 
-def read(checkpoint: StoredCheckpoint) -> Snapshot:
+def read(checkpoint: StoredCheckpoint) -> FitSnapshot:
     """Return the snapshot in the files of a checkpoint, which has no reference to them.
 
     Raises:
@@ -50,13 +50,13 @@ def read(checkpoint: StoredCheckpoint) -> Snapshot:
     prefix = checkpoint.path() / VARIABLES
     try:
         with np.load(f"{prefix}{ARRAYS}", allow_pickle=False) as arrays:
-            return Snapshot(dict(arrays), json.loads(Path(f"{prefix}{VALUES}").read_text(encoding="utf-8")))
+            return FitSnapshot(dict(arrays), json.loads(Path(f"{prefix}{VALUES}").read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise StorageError(f"{checkpoint}: is no checkpoint of a script, or cannot be read: {error}") from None
 
 
 def restore_model(owner: str, model: Any, checkpoint: StoredCheckpoint) -> None:
-    """Set the variables of `model`, which a checkpoint has as those of `owner`.
+    """Set the variables of `model`, which a checkpoint has under the name `owner`.
 
     Raises:
         StorageError: the checkpoint cannot be read, or is of another model.
@@ -66,22 +66,22 @@ def restore_model(owner: str, model: Any, checkpoint: StoredCheckpoint) -> None:
 
 
 def variables(owner: str, model: Any, keras_variables: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of variables of Keras, those of this worker's first replica."""
+    """Yield name and value of Keras variables, on this worker's first replica."""
     for number, variable in enumerate(keras_variables):
         yield f"{owner}/{number}", _copies(model, variable)[0].read_value()
 
 
-def fits(owner: str, targets: Sequence[Any], snapshot: Snapshot) -> bool:
+def fits(owner: str, targets: Sequence[Any], snapshot: FitSnapshot) -> bool:
     """Return whether the variables that the snapshot has of `owner` have the shapes of `targets`."""
     return [array.shape for array in _arrays(owner, targets, snapshot)] == [tuple(each.shape) for each in targets]
 
 
-def _arrays(owner: str, targets: Sequence[Any], snapshot: Snapshot) -> list[Any]:
+def _arrays(owner: str, targets: Sequence[Any], snapshot: FitSnapshot) -> list[Any]:
     names = (f"{owner}/{number}" for number in range(len(targets) + 1))
     return [snapshot.arrays[name] for name in names if name in snapshot.arrays]
 
 
-def assign(owner: str, model: Any, targets: Sequence[Any], snapshot: Snapshot, path: str) -> None:
+def assign(owner: str, model: Any, targets: Sequence[Any], snapshot: FitSnapshot, path: str) -> None:
     """Set variables of Keras on all replicas of this worker.
 
     Raises:
@@ -96,11 +96,11 @@ def assign(owner: str, model: Any, targets: Sequence[Any], snapshot: Snapshot, p
         )
     for variable, array in zip(targets, arrays, strict=True):
         for copy in _copies(model, variable):
-            copy.assign(_typed(array, copy.dtype))
+            copy.assign(_as_type(array, copy.dtype))
 
 
 def assign_sums(model: Any, sums: Sequence[Any], *, to_this_worker: bool) -> None:
-    """Set the states of all metrics so that those of all replicas give `sums`: one has them, the others are reset.
+    """Set the states of all metrics so that all replicas together give `sums`: one has them, the others are reset.
 
     A state that is declared to be a mean is on all of them.
     """
@@ -108,7 +108,7 @@ def assign_sums(model: Any, sums: Sequence[Any], *, to_this_worker: bool) -> Non
     for variable, total in zip(model.metrics_variables, sums, strict=True):
         for number, copy in enumerate(_copies(model, variable)):
             if (to_this_worker and number == 0) or variable.aggregation in {"mean", "only_first_replica"}:
-                copy.assign(_typed(total, copy.dtype))
+                copy.assign(_as_type(total, copy.dtype))
 
 
 def _copies(model: Any, variable: Any) -> tuple[Any, ...]:
@@ -116,7 +116,7 @@ def _copies(model: Any, variable: Any) -> tuple[Any, ...]:
     return tuple(model.distribute_strategy.experimental_local_results(variable.value))
 
 
-def _typed(array: Any, dtype: tf.DType) -> tf.Tensor:
+def _as_type(array: Any, dtype: tf.DType) -> tf.Tensor:
     """Return `array` as a tensor of `dtype`; NumPy keeps bfloat16 and the like as raw bytes."""
     kind = dtype.as_numpy_dtype
     return tf.constant(array.view(kind) if array.dtype.kind == "V" else array, dtype)

@@ -30,7 +30,7 @@ def install(*, may_train_alone: bool) -> None:
     needs = needs_of(job, may_train_alone=may_train_alone)
     log.event("keras-fit-off", keras=keras.__version__, reason=f"tested with keras{KERAS}")
     if needs:
-        keras_fit.wrap(keras_fit.FIT, functools.partial(_rejected, needs))
+        keras_fit.wrap(keras_fit.FIT, functools.partial(_reject, needs))
 
 
 def needs_of(job: ReplicaJob, *, may_train_alone: bool) -> str:
@@ -46,7 +46,7 @@ def needs_of(job: ReplicaJob, *, may_train_alone: bool) -> str:
     return " and ".join(name for name, is_requested in requested.items() if is_requested)
 
 
-def _rejected(needs: str, original: Callable[..., Any]) -> Callable[..., Any]:  # noqa: ARG001  it is never called
+def _reject(needs: str, original: Callable[..., Any]) -> Callable[..., Any]:  # noqa: ARG001  it is never called
     def fit(*_: Any, **__: Any) -> Any:
         text = (
             f"Keras {keras.__version__}: {needs} of this job needs keras{KERAS}, which `pip install tfdist-trainer` "

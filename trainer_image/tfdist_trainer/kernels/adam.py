@@ -35,7 +35,7 @@ def _update(adam: Any, by_keras: Update, gradients: Sequence[Any], variables: Se
         by_keras(gradients, variables, rate)
         return
     step = tf.cast(tf.convert_to_tensor(adam.iterations) + 1, tf.float32)
-    first, second = (_rounding(beta, step) for beta in (adam.beta_1, adam.beta_2))
+    first, second = (_rounding_factor(beta, step) for beta in (adam.beta_1, adam.beta_2))
     common = {
         "beta1_power": tf.pow(tf.constant(adam.beta_1), step),
         "beta2_power": tf.pow(tf.constant(adam.beta_2), step),
@@ -49,8 +49,8 @@ def _update(adam: Any, by_keras: Update, gradients: Sequence[Any], variables: Se
         tf.raw_ops.ResourceApplyAdam(var=var, m=m, v=v, grad=gradient, **common)
 
 
-def _rounding(beta: float, step: tf.Tensor) -> tf.Tensor:
-    """Return a moment of the kernel after `step` updates by equal gradients, divided by that of Keras, float32 [].
+def _rounding_factor(beta: float, step: tf.Tensor) -> tf.Tensor:
+    """Return a moment of the kernel after `step` updates by equal gradients, divided by Keras', float32 [].
 
     The kernel subtracts `beta` from 1 in float32, Keras in float64: of 0.999 the results differ by 1.3e-5, and so do
     the moments of the first steps. Uncorrected, weights differ by more than 1e-5 after a few hundred steps.

@@ -50,7 +50,7 @@ def _call(layer: Any, by_keras: Callable[..., Any], inputs: Any, training: Any =
         variance=tf.constant([]),
         epsilon=layer.epsilon,
     )
-    # The kernel returns the unbiased variance, divided by n - 1; Keras uses that of the batch, divided by n.
+    # The kernel returns the unbiased variance, divided by n - 1; Keras uses the variance of the batch, divided by n.
     count = tf.cast(tf.reduce_prod(tf.shape(inputs)[:-1]), tf.float32)
     variance = normal.batch_variance * (tf.maximum(count - 1, 1) / count)
     for moving, batch_value in ((layer.moving_mean, normal.batch_mean), (layer.moving_variance, variance)):

@@ -3,8 +3,8 @@
 Keras' `Embedding` reads its variable as a tensor and gathers rows of that (`ops.take`, `keras/src/backend/tensorflow/
 numpy.py`), so that a worker copies the table from its parameter server in each step, and Keras' optimizers need a
 gradient of all rows, which is sent back. Here the rows are gathered where the variable is, their gradient is sent as
-`tf.IndexedSlices`, and becomes that of all rows where the variable is. The update itself is the optimizer's: moments
-of rows that a step does not use decay as in Keras.
+`tf.IndexedSlices`, and becomes a gradient of all rows where the variable is. The update itself is the optimizer's:
+moments of rows that a step does not use decay as in Keras.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,9 +34,9 @@ def without_duplicates(gradients: Sequence[Any]) -> list[Any]:
     return [_sum_duplicates(each) if isinstance(each, tf.IndexedSlices) else each for each in gradients]
 
 
-def of_all_rows(gradients: Sequence[Any], variables: Sequence[Any]) -> list[tf.Tensor]:
+def dense_gradients(gradients: Sequence[Any], variables: Sequence[Any]) -> list[tf.Tensor]:
     """Return `gradients` as tensors in the shapes of `variables`, each computed on the device of its variable."""
-    return list(map(_of_all_rows, gradients, variables))
+    return list(map(_dense_gradient, gradients, variables))
 
 
 def _is_plain(layer: Any) -> bool:
@@ -59,7 +59,7 @@ def _sum_duplicates(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     return tf.IndexedSlices(values, rows, slices.dense_shape)
 
 
-def _of_all_rows(gradient: Any, variable: Any) -> tf.Tensor:
+def _dense_gradient(gradient: Any, variable: Any) -> tf.Tensor:
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     with tf.device(variable.device):

@@ -1,7 +1,7 @@
 """Additive metrics: vectors of sums over examples, replicas and steps, divided once at the end.
 
-So a metric of N workers equals that of one process: sums do not depend on the partition of the examples, and averages
-are never averaged. Sums are float64: their order changes only digits beyond the 12th.
+So a metric of N workers equals the metric of one process: sums do not depend on the partition of the examples, and
+averages are never averaged. Sums are float64: their order changes only digits beyond the 12th.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ PerExample = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 each example, [batch, positions]."""
 
 
-class Metric(ABC):
+class AdditiveMetric(ABC):
     """A metric whose state is a vector of sums."""
 
     name: str
@@ -48,7 +48,7 @@ class Metric(ABC):
         return None
 
 
-class WeightedMean(Metric):
+class WeightedMean(AdditiveMetric):
     """The mean of a value, weighted by the examples' weights: sum(w * v) / sum(w).
 
     Args:
@@ -69,7 +69,7 @@ class WeightedMean(Metric):
 
     def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Return float64 [2]: the weighted sum of the value, and the sum of weights."""
-        values = tf.cast(_of_examples(self.name, self.value(labels, predictions), weights), tf.float64)
+        values = tf.cast(_check_per_example(self.name, self.value(labels, predictions), weights), tf.float64)
         weights = spread(weights, values)
         if self.mask is not None:
             weights = weights * tf.cast(self.mask(labels, predictions), tf.float64)
@@ -90,7 +90,7 @@ def weighted_sums(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     return tf.stack([tf.reduce_sum(weighted), tf.reduce_sum(weights)])
 
 
-def _of_examples(name: str, values: Any, weights: tf.Tensor) -> Any:
+def _check_per_example(name: str, values: Any, weights: tf.Tensor) -> Any:
     """Return `values` after checking that they begin with the axis of the examples, as `weights`, [batch]."""
     shape = None if values is None else tf.convert_to_tensor(values).shape
     if shape is None or shape.rank == 0 or not shape[:1].is_compatible_with(weights.shape):

@@ -8,21 +8,21 @@ import tensorflow as tf
 
 from tfdist.programs import metric_names
 from tfdist_trainer.errors import ConfigurationError, one_line
-from tfdist_trainer.metrics.additive import Metric, WeightedMean, correct
+from tfdist_trainer.metrics.additive import AdditiveMetric, WeightedMean, correct
 from tfdist_trainer.metrics.classification import BINARY, AreaUnderCurve, ClassRatio, ConfusionMatrix
 from tfdist_trainer.metrics.keras_metrics import KerasMetric
 from tfdist_trainer.metrics.regression import RootMeanSquaredError, RSquared, absolute_error, squared_error
 
 FIELD: Final = "training.config.metrics"
 
-_REGRESSION: Final[Mapping[str, Callable[[float], Metric]]] = {
+_REGRESSION: Final[Mapping[str, Callable[[float], AdditiveMetric]]] = {
     "mean_squared_error": lambda _mean: WeightedMean("mean_squared_error", squared_error),
     "mean_absolute_error": lambda _mean: WeightedMean("mean_absolute_error", absolute_error),
     "root_mean_squared_error": lambda _mean: RootMeanSquaredError(),
     "r2": RSquared,
 }
 
-_CLASSIFICATION: Final[Mapping[str, Callable[[int], Metric]]] = {
+_CLASSIFICATION: Final[Mapping[str, Callable[[int], AdditiveMetric]]] = {
     "accuracy": lambda _classes: WeightedMean("accuracy", correct),
     "precision": lambda classes: ClassRatio("precision", classes),
     "recall": lambda classes: ClassRatio("recall", classes),
@@ -32,12 +32,12 @@ _CLASSIFICATION: Final[Mapping[str, Callable[[int], Metric]]] = {
 }
 
 
-def regression(names: Sequence[str], mean: float = 0.0) -> list[Metric]:
+def regression(names: Sequence[str], mean: float = 0.0) -> list[AdditiveMetric]:
     """Return the metrics `names` of numbers whose labels have about the given `mean`; errors as of `classification`."""
     return [_REGRESSION[name](mean) if name in _REGRESSION else _keras_metric(name, None) for name in names]
 
 
-def classification(names: Sequence[str], classes: int) -> list[Metric]:
+def classification(names: Sequence[str], classes: int) -> list[AdditiveMetric]:
     """Return the metrics `names` of integer labels [batch] and logits [batch, classes].
 
     Metrics of Keras receive probabilities, [batch, classes]; or, with two classes and a name that does not
@@ -47,7 +47,7 @@ def classification(names: Sequence[str], classes: int) -> list[Metric]:
         ConfigurationError: Keras has no such metric, or none that can be added over workers.
     """
 
-    def make(name: str) -> Metric:
+    def make(name: str) -> AdditiveMetric:
         if name in _CLASSIFICATION:
             return _CLASSIFICATION[name](classes)
         if match := metric_names.TOP_K.fullmatch(name):
@@ -57,7 +57,7 @@ def classification(names: Sequence[str], classes: int) -> list[Metric]:
     return [make(name) for name in names]
 
 
-def top_k(k: int) -> Metric:
+def top_k(k: int) -> AdditiveMetric:
     """Return the fraction of examples whose label is among the `k` largest scores."""
 
     def is_in_top_k(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
@@ -66,7 +66,7 @@ def top_k(k: int) -> Metric:
     return WeightedMean(f"top_{k}", is_in_top_k)
 
 
-def _keras_metric(name: str, classes: int | None) -> Metric:
+def _keras_metric(name: str, classes: int | None) -> AdditiveMetric:
     match = metric_names.KERAS.fullmatch(name)
     metric_class = getattr(keras.metrics, match[1], None) if match else None
     if metric_class is None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import tensorflow as tf
 
-from tfdist_trainer.metrics.additive import Metric, Sums
+from tfdist_trainer.metrics.additive import AdditiveMetric, Sums
 
 BINARY: Final = 2
 BINS: Final = 1000
@@ -25,7 +25,7 @@ def one_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:
     return tf.one_hot(labels, classes, dtype=tf.float64)
 
 
-class ClassRatio(Metric):
+class ClassRatio(AdditiveMetric):
     """Precision, recall or F1 from three counts of each class: hits, predictions, labels."""
 
     def __init__(self, name: Ratio, classes: int) -> None:
@@ -50,13 +50,13 @@ class ClassRatio(Metric):
         hits, predicted, actual = np.split(sums, 3)
         if not actual.any():
             return float("nan")
-        ratios = ratio_of_classes(self.name, hits, predicted, actual)
+        ratios = class_ratios(self.name, hits, predicted, actual)
         if self._classes == BINARY:
             return float(ratios[1])
         return float(np.mean(ratios[predicted + actual > 0]))
 
 
-def ratio_of_classes(name: str, hits: Sums, predicted: Sums, actual: Sums) -> Sums:
+def class_ratios(name: str, hits: Sums, predicted: Sums, actual: Sums) -> Sums:
     """Return the ratio `name` of every class, 0 if its denominator is 0."""
     parts = {"precision": (hits, predicted), "recall": (hits, actual), "f1": (2 * hits, predicted + actual)}
     numerator, denominator = parts[name]
@@ -64,7 +64,7 @@ def ratio_of_classes(name: str, hits: Sums, predicted: Sums, actual: Sums) -> Su
     return ratios
 
 
-class ConfusionMatrix(Metric):
+class ConfusionMatrix(AdditiveMetric):
     """The weight of each pair of label and predicted class; it has no value, only details."""
 
     name = "confusion_matrix"
@@ -83,19 +83,19 @@ class ConfusionMatrix(Metric):
         pairs = labels * self._classes + predicted
         return tf.math.unsorted_segment_sum(tf.cast(weights, tf.float64), pairs, self.size)
 
-    def result(self, sums: Sums) -> None:  # noqa: ARG002  a matrix is no number
-        """Return nothing: a matrix is no number."""
+    def result(self, sums: Sums) -> None:  # noqa: ARG002  a matrix is not a number
+        """Return nothing: a matrix is not a number."""
         return
 
     def details(self, sums: Sums) -> Mapping[str, Any]:
         """Return the matrix, a row for each label, and precision, recall, F1 and weight of each class."""
         matrix = sums.reshape(self._classes, self._classes)
         hits, predicted, actual = np.diag(matrix), matrix.sum(axis=0), matrix.sum(axis=1)
-        ratios = {name: ratio_of_classes(name, hits, predicted, actual).tolist() for name in RATIOS}
+        ratios = {name: class_ratios(name, hits, predicted, actual).tolist() for name in RATIOS}
         return {"matrix": matrix.tolist(), "classes": ratios | {"weight": actual.tolist()}}
 
 
-class AreaUnderCurve(Metric):
+class AreaUnderCurve(AdditiveMetric):
     """Area under the receiver operating characteristic, from histograms of scores of positives and negatives.
 
     Equal to the probability that a positive scores higher than a negative, where two in one bin count half

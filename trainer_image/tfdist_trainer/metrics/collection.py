@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfdist_trainer.autograph import autograph_converted
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.metrics.additive import Metric, Sums, weighted_sums
+from tfdist_trainer.metrics.additive import AdditiveMetric, Sums, weighted_sums
 from tfdist_trainer.metrics.keras_metrics import KerasMetric
 
 SumsOfBatch = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
@@ -34,10 +34,12 @@ class MetricCollection:
 
     def __init__(
         self,
-        metrics: Sequence[Metric | keras.metrics.Metric],
+        metrics: Sequence[AdditiveMetric | keras.metrics.Metric],
         traced: Callable[[str, SumsOfBatch], SumsOfBatch] = lambda _name, sums: autograph_converted(sums),
     ) -> None:
-        self.metrics = tuple(metric if isinstance(metric, Metric) else KerasMetric(metric) for metric in metrics)
+        self.metrics = tuple(
+            metric if isinstance(metric, AdditiveMetric) else KerasMetric(metric) for metric in metrics
+        )
         names = Counter(metric.name for metric in self.metrics)
         if duplicates := [name for name, count in names.items() if count > 1]:
             raise ConfigurationError(
@@ -71,7 +73,7 @@ class MetricCollection:
         """Name and number of sums of each metric, in order."""
         return tuple((metric.name, metric.size) for metric in self.metrics)
 
-    def restored(self, sums: Sequence[float], sizes: Sizes) -> Sums:
+    def restore_sums(self, sums: Sequence[float], sizes: Sizes) -> Sums:
         """Return `sums`, of metrics of these `sizes`, as sums of this collection.
 
         Metrics that are not among them start from zero.
@@ -99,6 +101,6 @@ class MetricCollection:
         details = {metric.name: metric.details(part) for metric, part in self._parts(sums)}
         return {name: value for name, value in details.items() if value is not None}
 
-    def _parts(self, sums: Sums) -> Sequence[tuple[Metric, Sums]]:
+    def _parts(self, sums: Sums) -> Sequence[tuple[AdditiveMetric, Sums]]:
         ends = np.cumsum([1, *(metric.size for metric in self.metrics)])
         return [(m, sums[start : start + m.size]) for m, start in zip(self.metrics, ends, strict=False)]

@@ -10,10 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.metrics.additive import Metric, PerExample, Sums
+from tfdist_trainer.metrics.additive import AdditiveMetric, PerExample, Sums
 
 
-class KerasMetric(Metric):
+class KerasMetric(AdditiveMetric):
     """One Keras metric; its variables are its sums, one after the other.
 
     Args:
@@ -59,7 +59,7 @@ class KerasMetric(Metric):
         """Return the state, float64 [size], of this batch alone."""
         if self._scores is not None:
             predictions = self._scores(labels, predictions)
-        # Keras averages over the last axis, which must not be that of the examples.
+        # Keras averages over the last axis, which must not be the axis of the examples.
         if predictions.shape.rank == 1:
             predictions = predictions[:, tf.newaxis]
         if labels.shape.rank == 1 and predictions.shape[1:] == [1]:

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tfdist_trainer.metrics.additive import Metric, Sums, WeightedMean
+from tfdist_trainer.metrics.additive import AdditiveMetric, Sums, WeightedMean
 
 
 def squared_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
@@ -27,7 +27,7 @@ class RootMeanSquaredError(WeightedMean):
         return float(np.sqrt(super().result(sums)))
 
 
-class RSquared(Metric):
+class RSquared(AdditiveMetric):
     """The part of the labels' variance that predictions explain: 1 - sum(w e**2) / sum(w (y - mean)**2).
 
     The variance comes from sums of labels and squared labels, which cancel if the mean is much larger than the

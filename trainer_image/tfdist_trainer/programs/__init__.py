@@ -46,9 +46,9 @@ class Choice:
         program: Program = _find(self.place)(self.config)
         if self.place.startswith(f"{__name__}."):
             return program
-        from tfdist_trainer.programs.user_program import checked  # noqa: PLC0415  imports TensorFlow, as the class has
+        from tfdist_trainer.programs.user_program import with_checks  # noqa: PLC0415  imports TensorFlow, as the class has
 
-        return checked(program)
+        return with_checks(program)
 
 
 def choose(name: str, config: Mapping[str, Any]) -> Choice:

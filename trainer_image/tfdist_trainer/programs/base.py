@@ -1,6 +1,6 @@
 """The interface of a program, which the training loop and the evaluation use and authors of programs subclass.
 
-Built-in programs and those of users are subclasses alike. The trainer creates one object on each replica, calls each
+Built-in programs and users' programs are subclasses alike. The trainer creates one object on each replica, calls each
 method once (in the strategy's scope where variables are created), and traces `loss` and the metrics into its graph.
 """
 
@@ -16,7 +16,7 @@ from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import ExampleSource
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.keras_compat import keras
-from tfdist_trainer.metrics.additive import Metric
+from tfdist_trainer.metrics.additive import AdditiveMetric
 from tfdist_trainer.programs.config import OpenConfig
 
 
@@ -54,7 +54,7 @@ class Program(ABC):
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Return the loss of each example, float32 [batch]. The trainer computes the weighted mean."""
 
-    def metrics(self) -> Sequence[keras.metrics.Metric | Metric]:
+    def metrics(self) -> Sequence[keras.metrics.Metric | AdditiveMetric]:
         """Return new metrics, reported in addition to the loss by training and evaluation; by default none."""
         return ()
 
@@ -71,7 +71,7 @@ class Program(ABC):
         return model
 
     def ensemble(self, predictions: Sequence[Any]) -> Any:
-        """Return the predictions of an ensemble from those of its members, [batch, ...] each; by default their mean.
+        """Return the predictions of an ensemble from its members', [batch, ...] each; by default their mean.
 
         That is right for probabilities and for numbers. A model that returns logits needs the mean of their
         probabilities: `tf.math.log(tf.reduce_mean([tf.nn.softmax(each) for each in predictions], axis=0))`.
@@ -79,7 +79,7 @@ class Program(ABC):
         return tf.nest.map_structure(lambda *parts: tf.reduce_mean(tf.stack(parts), axis=0), *predictions)
 
     def examples(self, split: Split, shard: Shard) -> ExampleSource:
-        """Return the examples of pipeline `shard` in `split`, counted; by default those of `dataset`.
+        """Return the examples of pipeline `shard` in `split`, counted; by default from `dataset`.
 
         A data set of unknown cardinality is read once to count it.
 

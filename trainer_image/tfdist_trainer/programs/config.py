@@ -37,7 +37,7 @@ class OpenConfig(ProgramConfig):
 
 
 def files(config: ProgramConfig, split: Split) -> tuple[str, ...]:
-    """Return the existing files of `split`, those of all workers; empty if the program does not read files.
+    """Return the existing files of `split` for all workers; empty if the program does not read files.
 
     Raises:
         ConfigurationError: the configuration names no files for it.
@@ -76,7 +76,7 @@ def parse_config(model: type[Config], config: Mapping[str, Any]) -> Config:
     """Return `config` as a `model`.
 
     Raises:
-        ConfigurationError: a field is wrong; the message has the path of each such field.
+        ConfigurationError: a field is wrong; the message names the path of each such field.
     """
     try:
         return model.model_validate(config)

@@ -1,12 +1,34 @@
-"""The data files that `training.config.data` of a bundled program names."""
+"""The data files that `training.config.data` of a bundled program names. Imports neither NumPy nor TensorFlow."""
 
+from pathlib import PurePath
 from typing import Final
 
 from tfdist.programs.data import DataConfig, FileList, Format
 from tfdist_trainer.data.file_lists import read_list
 from tfdist_trainer.data.files import FileAssignment, Pattern, Shard, Split, file_assignment
-from tfdist_trainer.data.formats import format_of, is_labels
 from tfdist_trainer.errors import ConfigurationError
+
+
+def format_of(name: str) -> Format:
+    """Return the format of the file or pattern `name`; TFRecord if no other ending matches."""
+    if name.endswith(".parquet"):
+        return "parquet"
+    plain = name.removesuffix(".gz")
+    if plain.endswith(".npz"):
+        return "npz"
+    if plain.endswith((".csv", ".tsv")):
+        return "tsv" if plain.endswith(".tsv") else "csv"
+    if plain.endswith(".txt"):
+        return "text"
+    if plain.endswith((".jsonl", ".ndjson")):
+        return "jsonl"
+    return "idx" if plain.endswith(("ubyte", ".idx")) else "tfrecord"
+
+
+def is_labels(name: str) -> bool:
+    """Return whether the idx file `name` holds labels: `train-labels-idx1-ubyte.gz`."""
+    return "labels" in PurePath(name).name
+
 
 _NEEDED: Final = {Split.TRAIN: "train", Split.EVAL: "evaluate"}
 

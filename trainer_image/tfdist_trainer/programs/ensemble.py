@@ -11,7 +11,7 @@ from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import ExampleSource
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.programs.base import Program
-from tfdist_trainer.programs.traced import traced
+from tfdist_trainer.programs.traced import traceable
 
 FIELD: Final = "evaluation.ensemble"
 
@@ -34,7 +34,7 @@ class Ensemble(Program):
         super().__init__(members[0].config)
         self._members = tuple(members)
         self.programs = tuple(dict.fromkeys(members))
-        """Programs of the members, each once; the features of an example are those of each."""
+        """Programs of the members, each once; an example has the features of each."""
         for name in _OF_THE_FIRST:
             setattr(self, name, getattr(members[0], name))
 
@@ -92,7 +92,7 @@ class EnsembleModel:
     def __init__(self, members: Sequence[Any], places: Sequence[int], program: Program) -> None:
         self.members = tuple(members)
         self._calls = tuple(zip(map(autograph_converted, members), places, strict=True))
-        self._mean = traced(program, "ensemble()", program.ensemble)
+        self._mean = traceable(program, "ensemble()", program.ensemble)
 
     @property
     def built(self) -> bool:

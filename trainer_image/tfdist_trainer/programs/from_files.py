@@ -13,15 +13,14 @@ import tensorflow as tf
 from tfdist.programs.data import FilesConfig
 from tfdist_trainer.autograph import autograph_converted, do_not_convert
 from tfdist_trainer.data.batches import BatchOrder
-from tfdist_trainer.data.columns import Column
+from tfdist_trainer.data.columns import DataColumn
 from tfdist_trainer.data.files import FileAssignment, Shard, Split, is_partitioned
-from tfdist_trainer.data.indexed_source import IndexedSource
 from tfdist_trainer.data.pipeline import ExampleSource
-from tfdist_trainer.data.source import FileSource, ReadOptions, open_source
+from tfdist_trainer.data.source import FileSource, IndexedSource, ReadOptions, open_source
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.metrics import build
-from tfdist_trainer.metrics.additive import Metric
+from tfdist_trainer.metrics.additive import AdditiveMetric
 from tfdist_trainer.programs import data_files, optimizers
 from tfdist_trainer.programs.base import BuiltIn
 from tfdist_trainer.programs.config import PATH
@@ -29,7 +28,7 @@ from tfdist_trainer.programs.ensemble import OTHER_LABELS
 from tfdist_trainer.programs.user_program import dataset_error
 
 MAX_INDEXED_RECORDS: Final = 50_000_000
-"""Offsets and order of so many records take 1.2 GB in each worker."""
+"""Limit of records by index: their offsets and order take 1.2 GB in each worker."""
 _MOST_NAMED: Final = 3
 """Classes in the example of an error."""
 
@@ -49,7 +48,7 @@ class FromFiles(BuiltIn):
         self._by_record: set[Split] = set()
 
     @abstractmethod
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[DataColumn, ...]:
         """Return the columns of an example, features and label; a weight is added as configured."""
 
     @abstractmethod
@@ -135,7 +134,7 @@ class FromFiles(BuiltIn):
             if isinstance(source, IndexedSource):
                 indices = source.indices(shuffled)
                 return source.read(_with_example_seeds(indices, order) if uses_seeds else indices, order.size)
-            dataset = source.ordered(shuffled, buffer)
+            dataset = source.ordered_batches(shuffled, buffer)
             return _with_seeds(dataset, order, shard) if uses_seeds else dataset
 
         def decode(elements: tf.Tensor, seeds: tf.Tensor | None = None) -> tuple[Any, ...]:
@@ -153,7 +152,7 @@ class FromFiles(BuiltIn):
             by_index=source.by_index,
         )
 
-    def metrics(self) -> Sequence[Metric]:
+    def metrics(self) -> Sequence[AdditiveMetric]:
         """Return the configured metrics."""
         names = self.config.metric_names
         if self.classes is None:
@@ -180,15 +179,15 @@ class FromFiles(BuiltIn):
         """Read all opened data again, to find the record that made a step fail.
 
         Raises:
-            DataMalformedError: a record is bad; the message has file and record.
+            DataMalformedError: a record is bad; the message names file and record.
             DataMissingError: a file no longer exists.
         """
         for source in self._sources.values():
             source.check()
 
-    def _all_columns(self) -> tuple[Column, ...]:
+    def _all_columns(self) -> tuple[DataColumn, ...]:
         weight = self.config.data.weight
-        return self.columns() if weight is None else (*self.columns(), Column(weight, "float32", positive=True))
+        return self.columns() if weight is None else (*self.columns(), DataColumn(weight, "float32", positive=True))
 
 
 def _with_seeds(batches: tf.data.Dataset, order: BatchOrder, shard: Shard) -> tf.data.Dataset:
@@ -231,11 +230,11 @@ _OF_DATA: Final = (
 
 
 @contextmanager
-def explained(program: object) -> Iterator[None]:
+def explain_data_errors(program: object) -> Iterator[None]:
     """Replace an error in the body that the data of `program` may have caused by one that names the record.
 
     Raises:
-        DataMalformedError: a record is bad; the message has file and record.
+        DataMalformedError: a record is bad; the message names file and record.
         DataMissingError: a file no longer exists.
         ConfigurationError: `dataset()` of a user's program gave no example, or one of another shape, or the members of
             an ensemble read different labels.
@@ -256,14 +255,14 @@ def explained(program: object) -> Iterator[None]:
         raise
 
 
-def label_column(name: str, classes: int | tuple[str, ...]) -> Column:
+def label_column(name: str, classes: int | tuple[str, ...]) -> DataColumn:
     """Return the column of labels that are one of `classes`: names, or as many numbers from 0."""
     if isinstance(classes, tuple):
-        return Column(name, "string", choices=classes)
+        return DataColumn(name, "string", choices=classes)
     names = ", ".join(f'"{number}"' for number in range(1, min(classes, _MOST_NAMED) + 1))
     names += ", ..." if classes > _MOST_NAMED else ""
     remedy = f"if labels do not begin at 0, list them: {PATH}.classes: [{names}] (strings in TFRecord files)"
-    return Column(name, "int64", below=classes, remedy=remedy)
+    return DataColumn(name, "int64", below=classes, remedy=remedy)
 
 
 def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

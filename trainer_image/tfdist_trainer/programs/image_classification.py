@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tfdist.programs.image_classification import ImageClassificationConfig
 from tfdist_trainer.data import images
-from tfdist_trainer.data.columns import Column
+from tfdist_trainer.data.columns import DataColumn
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.programs import model_file
@@ -33,13 +33,13 @@ class ImageClassification(FromFiles):
         self.augments = bool(config.augmentation)
         self._encoded = config.image_format == "Encoded"
 
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[DataColumn, ...]:
         """Return the image and the label."""
         name, shape, first = self.config.image_column, self.config.image_shape, self.config.label_offset
-        image = Column(name, "encoded", channels=shape[2]) if self._encoded else Column(name, "uint8", shape)
+        image = DataColumn(name, "encoded", channels=shape[2]) if self._encoded else DataColumn(name, "uint8", shape)
         other = 0 if first else 1
         remedy = f"if labels begin at {other}, set {PATH}.labelOffset: {other}"
-        label = Column(
+        label = DataColumn(
             self.config.label_column, "int64", minimum=first, below=first + self.config.classes, remedy=remedy
         )
         return image, label

@@ -12,7 +12,7 @@ _SIGMOID = frozenset({"sigmoid", "Sigmoid", "hard_sigmoid", "HardSigmoid"})
 def logits_of(model: Any, field: str) -> tuple[Any, bool]:
     """Return `model` without a softmax at its end, and whether it had one.
 
-    Weights and layers stay those of `model`; one whose last layer has the softmax as its activation is changed.
+    Weights and layers stay the same; a `model` whose last layer has the softmax as its activation is changed.
 
     Raises:
         ConfigurationError: it ends in a sigmoid, or in a softmax that cannot be left out; the message begins with

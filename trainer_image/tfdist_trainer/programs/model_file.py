@@ -54,7 +54,7 @@ def load(name: str, field: str) -> keras.Model:
     """Return the model, not compiled, in the Keras file with the path `name`, which `field` of the job gives.
 
     Raises:
-        ConfigurationError: it is no zip file of Keras, is damaged, or needs classes or code that Keras does not have;
+        ConfigurationError: it is not a zip file of Keras, is damaged, or needs classes or code that Keras lacks;
             the message begins with `field`.
         StorageError: the storage failed.
     """

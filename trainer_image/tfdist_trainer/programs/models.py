@@ -8,7 +8,7 @@ from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.programs.base import Program
-from tfdist_trainer.programs.traced import CALL, reported
+from tfdist_trainer.programs.traced import CALL, with_reported_errors
 
 _OF_FIT: Final = ("train_step", "test_step", "compute_loss", "compute_metrics")
 """Methods that only `fit` and `evaluate` of Keras call."""
@@ -27,7 +27,7 @@ def new_model(program: Program, split: Split, shard: Shard) -> Any:
     if getattr(model, "built", True):
         return model
     features = program.dataset(split, shard).element_spec[0]
-    reported(program, CALL, model)(tf.nest.map_structure(_zeros, features), training=False)
+    with_reported_errors(program, CALL, model)(tf.nest.map_structure(_zeros, features), training=False)
     return model
 
 

@@ -1,7 +1,7 @@
 """Preprocessing state that is adapted to the training data before the first step: vocabularies, means, deviations.
 
 As with `adapt` of a Keras preprocessing layer. Every worker reads its own shard, and sums over all shards are reduced;
-so the result equals that of one process that reads everything: counts exactly, sums up to rounding.
+so the result equals one process that reads everything: counts exactly, sums up to rounding.
 `preprocessing_state` stores it.
 """
 

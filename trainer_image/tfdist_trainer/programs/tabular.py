@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdist.programs.tabular import TabularConfig
-from tfdist_trainer.data.columns import Array, Column
+from tfdist_trainer.data.columns import Array, DataColumn
 from tfdist_trainer.keras_compat import keras, ops
 from tfdist_trainer.programs.from_files import cross_entropy, label_column
 from tfdist_trainer.programs.preprocessing import (
@@ -37,12 +37,12 @@ class Tabular(AdaptableProgram):
         self._deviation: dict[str, list[float]] = {}
         self._lookups: dict[str, keras.layers.Layer] = {}
 
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[DataColumn, ...]:
         """Return the numeric columns, the categorical columns, and the label."""
-        numeric = [Column(name, "float32", (width,)) for name, width in self.config.numeric.items()]
+        numeric = [DataColumn(name, "float32", (width,)) for name, width in self.config.numeric.items()]
         return (
-            *(Column(c.name, "float32") if c.shape == (1,) else c for c in numeric),
-            *(Column(name, "string") for name in self.config.categorical),
+            *(DataColumn(c.name, "float32") if c.shape == (1,) else c for c in numeric),
+            *(DataColumn(name, "string") for name in self.config.categorical),
             self._label(),
         )
 
@@ -118,10 +118,10 @@ class Tabular(AdaptableProgram):
             return 0.0  # the data has not been read yet, as for the names of the metrics
         return float(self._scale([self.config.label])[0][0])
 
-    def _label(self) -> Column:
+    def _label(self) -> DataColumn:
         name, classes = self.config.label, self.config.classes
         if classes is None:
-            return Column(name, "float32")
+            return DataColumn(name, "float32")
         return label_column(name, classes)
 
     def _embed(self, name: str) -> keras.layers.Layer:

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdist.programs.text_classification import TextClassificationConfig
-from tfdist_trainer.data.columns import Array, Column
+from tfdist_trainer.data.columns import Array, DataColumn
 from tfdist_trainer.errors import ConfigurationError, DataMissingError
 from tfdist_trainer.keras_compat import keras, ops
 from tfdist_trainer.programs.from_files import cross_entropy, label_column
@@ -37,9 +37,9 @@ class TextClassification(AdaptableProgram):
         self.classes = len(config.classes) if isinstance(config.classes, tuple) else config.classes
         self._vectorization: Any = None
 
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[DataColumn, ...]:
         """Return the text and the label."""
-        return Column(self.config.text, "string"), label_column(self.config.label, self.config.classes)
+        return DataColumn(self.config.text, "string"), label_column(self.config.label, self.config.classes)
 
     def features(self, columns: Mapping[str, Any]) -> Any:
         """Return the indices of words, int64 [batch, length]; 0 is padding, 1 out of vocabulary; see the base class."""

@@ -1,6 +1,6 @@
 """Reports errors of what a step traces of a user's program: its loss, its metrics and the call of its model.
 
-They recur with every restart, as those of the methods that the trainer calls itself (`user_program`).
+They recur with every restart, as do errors of the methods that the trainer calls itself (`user_program`).
 """
 
 import traceback
@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfdist_trainer.autograph import autograph_converted, do_not_convert
 from tfdist_trainer.errors import TrainerError, cause_of
 from tfdist_trainer.programs.base import Program
-from tfdist_trainer.programs.user_program import raised
+from tfdist_trainer.programs.user_program import program_error
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,18 +24,18 @@ _NOT_OF_CODE: Final = (TrainerError, OSError, MemoryError)
 """Errors that have been reported, and errors of files, the network and memory, which a restart may resolve."""
 
 
-def traced(program: Program, name: str, function: Callable[P, R]) -> Callable[P, R]:
+def traceable(program: Program, name: str, function: Callable[P, R]) -> Callable[P, R]:
     """Return `function`, the part `name` of `program`, for a step that traces it: converted by AutoGraph.
 
     For a user's program it raises a ConfigurationError that names the part for an error of its code. To be called
     outside of graphs, as `autograph_converted`.
     """
-    return reported(program, name, autograph_converted(function))
+    return with_reported_errors(program, name, autograph_converted(function))
 
 
-def reported(program: Program, name: str, function: Callable[P, R]) -> Callable[P, R]:
-    """Return `function`, not converted, with the errors of its code reported as by `traced`."""
-    if not _is_of_user(program):
+def with_reported_errors(program: Program, name: str, function: Callable[P, R]) -> Callable[P, R]:
+    """Return `function`, not converted, with the errors of its code reported as by `traceable`."""
+    if not _is_user_program(program):
         return function
 
     # Without functools.wraps: the wrapper is one of the trainer, which AutoGraph does not convert.
@@ -44,15 +44,15 @@ def reported(program: Program, name: str, function: Callable[P, R]) -> Callable[
             return function(*arguments, **options)
         except Exception as error:
             original = _original(error)
-            if not _is_of_code(original):
+            if not _is_code_error(original):
                 raise original from None
             traceback.print_exc()
-            raise raised(name, type(original).__name__, cause_of(str(original))) from None
+            raise program_error(name, type(original).__name__, cause_of(str(original))) from None
 
     return do_not_convert(call)
 
 
-def _is_of_user(program: Any) -> bool:
+def _is_user_program(program: Any) -> bool:
     """Return whether `program` is of a class of the user, or an ensemble of such programs."""
     return any(type(each).__module__.partition(".")[0] != _PACKAGE for each in getattr(program, "programs", [program]))
 
@@ -64,7 +64,7 @@ def _original(error: BaseException) -> BaseException:
     return error
 
 
-def _is_of_code(error: BaseException) -> bool:
+def _is_code_error(error: BaseException) -> bool:
     if isinstance(error, tf.errors.OpError):
         return isinstance(error, tf.errors.InvalidArgumentError)
     return not isinstance(error, _NOT_OF_CODE)

@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from tfdist_trainer.errors import ConfigurationError, cause_of, one_line
-from tfdist_trainer.metrics.additive import Metric
+from tfdist_trainer.metrics.additive import AdditiveMetric
 from tfdist_trainer.programs.base import Program
 
 FIELD: Final = "training.program"
@@ -31,13 +31,13 @@ _ERRORS: Final = (
     ValueError,
     tf.errors.InvalidArgumentError,
 )
-"""Errors of the code of a method. Others, such as those of files and the network, may be absent after a restart."""
+"""Errors of the code of a method. Others, as of files and the network, may be absent after a restart."""
 
 _OPTIONAL_WEIGHT: Final = (2, 3)
 """Parts of an example, without and with its weight."""
 
 
-def checked(program: Program) -> Program:
+def with_checks(program: Program) -> Program:
     """Return `program` with methods that check what the user's methods return.
 
     They raise a ConfigurationError that names the method for an error of its code, and for a wrong result. What a
@@ -62,18 +62,18 @@ def checked(program: Program) -> Program:
         "serving_model": _check_model,
     }
     for name, check in checks.items():
-        setattr(program, name, _with_checks(name, getattr(program, name), check))
+        setattr(program, name, _check_method(name, getattr(program, name), check))
     return program
 
 
-def _with_checks(name: str, method: Callable[..., Any], check: Callable[[Any], None]) -> Callable[..., Any]:
+def _check_method(name: str, method: Callable[..., Any], check: Callable[[Any], None]) -> Callable[..., Any]:
     @functools.wraps(method)
     def guarded(*arguments: Any, **options: Any) -> Any:
         try:
             result = method(*arguments, **options)
         except _ERRORS as error:
             traceback.print_exc()
-            raise raised(f"{name}()", type(error).__name__, cause_of(str(error))) from None
+            raise program_error(f"{name}()", type(error).__name__, cause_of(str(error))) from None
         check(result)
         return result
 
@@ -88,7 +88,7 @@ _OF_INPUT: Final = re.compile(r"IteratorGetNext|ReduceDataset|generator_py_func"
 def dataset_error(error: tf.errors.OpError) -> ConfigurationError | None:
     """Return the error of `dataset()` that made an input pipeline fail with `error`; None for any other failure.
 
-    It is an exception of a generator or another Python function, other than those of files and the network.
+    It is an exception of a generator or another Python function, but not an error of files or the network.
     """
     match = _PYTHON_ERROR.search(error.message)
     if not match or not _OF_INPUT.search(error.message):
@@ -96,10 +96,10 @@ def dataset_error(error: tf.errors.OpError) -> ConfigurationError | None:
     kind = getattr(builtins, match[1], None)
     if isinstance(kind, type) and issubclass(kind, OSError | MemoryError):
         return None
-    return raised("dataset()", match[1], match[2])
+    return program_error("dataset()", match[1], match[2])
 
 
-def raised(part: str, kind: str, text: str) -> ConfigurationError:
+def program_error(part: str, kind: str, text: str) -> ConfigurationError:
     """Return the error for an exception of type `kind` with the message `text`, which `part` of a program raises."""
     return ConfigurationError(f"{FIELD}: {part} raises {kind}: {one_line(text)}")
 
@@ -110,13 +110,13 @@ def _result_error(method: str, text: str) -> ConfigurationError:
 
 def _check_dataset(dataset: Any) -> None:
     if not isinstance(dataset, tf.data.Dataset):
-        raise _result_error("dataset", f"{_described(dataset)}; return a tf.data.Dataset")
+        raise _result_error("dataset", f"{_describe(dataset)}; return a tf.data.Dataset")
     element = dataset.element_spec
     parts = len(element) if isinstance(element, tuple) else 0
     if parts not in _OPTIONAL_WEIGHT:
         expected = "each example is (features, label) or (features, label, weight)"
         raise _result_error(
-            "dataset", f"examples that are {f'{parts} parts' if parts else _described(element)}; {expected}"
+            "dataset", f"examples that are {f'{parts} parts' if parts else _describe(element)}; {expected}"
         )
     for spec in tf.nest.flatten(element):
         if not isinstance(spec, tf.TensorSpec):
@@ -136,7 +136,7 @@ def _check_dataset(dataset: Any) -> None:
 
 def _check_model(model: Any) -> None:
     if not callable(model) or not hasattr(model, "trainable_variables"):
-        raise _result_error("model", f"{_described(model)}; return a Keras model")
+        raise _result_error("model", f"{_describe(model)}; return a Keras model")
 
 
 def _check_inputs(model: Any, features: Any) -> None:
@@ -166,20 +166,20 @@ def _fits(features: tf.TensorShape, expected: tf.TensorShape) -> bool:
 
 def _check_optimizer(optimizer: Any) -> None:
     if not hasattr(optimizer, "apply_gradients"):
-        text = f"{_described(optimizer)}; return an optimizer, such as keras.optimizers.Adam(1e-3 * scale)"
+        text = f"{_describe(optimizer)}; return an optimizer, such as keras.optimizers.Adam(1e-3 * scale)"
         raise _result_error("optimizer", text)
 
 
 def _check_metrics(metrics: Any) -> None:
     if not isinstance(metrics, list | tuple):
-        raise _result_error("metrics", f"{_described(metrics)}; return a list of metrics")
+        raise _result_error("metrics", f"{_describe(metrics)}; return a list of metrics")
     for metric in metrics:
-        if not isinstance(metric, Metric | keras.metrics.Metric):
+        if not isinstance(metric, AdditiveMetric | keras.metrics.Metric):
             remedy = "return metrics of Keras 3, or tfdist_trainer.WeightedMean"
-            raise _result_error("metrics", f"a list with {_described(metric)}; {remedy}")
+            raise _result_error("metrics", f"a list with {_describe(metric)}; {remedy}")
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     """Return a value of a simple type with its type, and of any other the type alone."""
     kind = type(value).__name__
     return f"{value!r}, a {kind}" if isinstance(value, str | int | float) else f"a {kind}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfdist_trainer import atomic
-from tfdist_trainer.storage.folder import Folder, work_folder
+from tfdist_trainer.storage.folder import StorageFolder, work_folder
 
 _FORMER = "-former"
 """Ends the name of a folder while another one takes its place."""
@@ -17,7 +17,7 @@ _FORMER = "-former"
 
 @dataclass(frozen=True, slots=True)
 class FileFolder:
-    """See `Folder`."""
+    """See `StorageFolder`."""
 
     path: Path
     tag: str = ""
@@ -30,29 +30,29 @@ class FileFolder:
 
     @property
     def poll_seconds(self) -> float:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         return 0.0
 
     @property
     def local_path(self) -> Path:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         return self.path
 
     def place(self, name: str) -> str:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         return str(self.path / name)
 
     def folder(self, name: str) -> "FileFolder":
-        """See `Folder`."""
+        """See `StorageFolder`."""
         return FileFolder(self.path / name, self.tag, self.field)
 
     def create(self) -> None:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         with self._typed_errors():
             self.path.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> list[str]:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         try:
             return sorted(path.name for path in self.path.iterdir())
         except atomic.ABSENT:
@@ -61,7 +61,7 @@ class FileFolder:
             raise atomic.read_failure(error, self.path) from error
 
     def read_text(self, name: str) -> str | None:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         path = self.path / name
         try:
             try:
@@ -76,19 +76,19 @@ class FileFolder:
             raise atomic.read_failure(error, path) from error
 
     def write_text(self, name: str, text: str) -> None:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         with self._typed_errors():
             atomic.write_text(self.path / name, text, tag=self.tag)
 
     def swap_text(self, name: str, text: str, expected: str | None) -> bool:
-        """See `Folder`: not atomic, because file systems cannot."""
+        """See `StorageFolder`: not atomic, because file systems cannot."""
         if self.read_text(name) != expected:
             return False
         self.write_text(name, text)
         return True
 
     def overwrite_text(self, name: str, text: str) -> bool:
-        """See `Folder`: in place, because a rename would restore a file that another writer has removed."""
+        """See `StorageFolder`: in place, because a rename would restore a file that another writer has removed."""
         with self._typed_errors():
             try:
                 with (self.path / name).open("r+", encoding="utf-8") as file:
@@ -98,13 +98,13 @@ class FileFolder:
         return True
 
     def remove(self, name: str) -> None:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         with self._typed_errors():
             (self.path / name).unlink(missing_ok=True)
 
     @contextmanager
-    def staged(self, name: str) -> "Iterator[_StagedFiles]":
-        """See `Folder`."""
+    def stage(self, name: str) -> "Iterator[_StagedFiles]":
+        """See `StorageFolder`."""
         with self._typed_errors():
             temporary = self.path / f"{atomic.TEMPORARY_PREFIX}{name}-{self.tag}"
             shutil.rmtree(temporary, ignore_errors=True)
@@ -112,13 +112,13 @@ class FileFolder:
             yield _StagedFiles(temporary, self.path / name, self.tag)
 
     @contextmanager
-    def replaced(
+    def replace_folder(
         self,
         name: str,
         marker: str,  # noqa: ARG002  a directory is renamed as a whole
         check: Callable[[], object],
     ) -> Iterator[Path]:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         target, work = self.path / name, self.path / work_folder(name)
         new, former = work / f"{atomic.TEMPORARY_PREFIX}{self.tag}", work / f"{atomic.TEMPORARY_PREFIX}{_FORMER}"
         with self._typed_errors():
@@ -142,8 +142,8 @@ class FileFolder:
             atomic.sync(self.path)
             shutil.rmtree(former, ignore_errors=True)
 
-    def move_folder(self, name: str, target: Folder, marker: str) -> None:  # noqa: ARG002  a directory moves as a whole
-        """See `Folder`."""
+    def move_folder(self, name: str, target: StorageFolder, marker: str) -> None:  # noqa: ARG002  a directory moves as a whole
+        """See `StorageFolder`."""
         with self._typed_errors():
             folder = Path(str(target))
             folder.mkdir(exist_ok=True)
@@ -151,7 +151,7 @@ class FileFolder:
             (self.path / name).rename(folder / name)
 
     def remove_folder(self, name: str, marker: str) -> None:  # noqa: ARG002  as `move_folder`
-        """See `Folder`."""
+        """See `StorageFolder`."""
         removed = self.path / f"{atomic.TEMPORARY_PREFIX}{name}-gone"
         shutil.rmtree(removed, ignore_errors=True)
         with self._typed_errors():
@@ -164,7 +164,7 @@ class FileFolder:
         marker: str,  # noqa: ARG002  they have temporary names
         version_of: Callable[[str], str | None],  # noqa: ARG002
     ) -> None:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         for name in self.names():
             if not name.startswith(f"{atomic.TEMPORARY_PREFIX}{prefix}"):
                 continue
@@ -176,7 +176,7 @@ class FileFolder:
                     shutil.rmtree(self.path / name, ignore_errors=True)
 
     def fetch(self, version: str | None, sizes: Mapping[str, int]) -> "FileFolder":  # noqa: ARG002  they are local
-        """See `Folder`."""
+        """See `StorageFolder`."""
         return self
 
     @contextmanager

@@ -26,7 +26,7 @@ class Staged(Protocol):
 
     @property
     def path(self) -> Path:
-        """Folder of this machine to which its files are written, without the marker."""
+        """StorageFolder of this machine to which its files are written, without the marker."""
 
     @property
     def version(self) -> str | None:
@@ -39,7 +39,7 @@ class Staged(Protocol):
         """Make the subfolder visible, in place of a former one of its name."""
 
 
-class Folder(Protocol):
+class StorageFolder(Protocol):
     """A folder; `str` of it is its path or URL.
 
     Raises (every method):
@@ -63,7 +63,7 @@ class Folder(Protocol):
     def place(self, name: str) -> str:
         """Return path or URL of `name` in this folder."""
 
-    def folder(self, name: str) -> "Folder":
+    def folder(self, name: str) -> "StorageFolder":
         """Return the subfolder `name`, which need not exist."""
 
     def create(self) -> None:
@@ -90,10 +90,10 @@ class Folder(Protocol):
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
 
-    def staged(self, name: str) -> AbstractContextManager[Staged]:
+    def stage(self, name: str) -> AbstractContextManager[Staged]:
         """Return what a subfolder `name` is written to, to be published in the block."""
 
-    def replaced(self, name: str, marker: str, check: Callable[[], object]) -> AbstractContextManager[Path]:
+    def replace_folder(self, name: str, marker: str, check: Callable[[], object]) -> AbstractContextManager[Path]:
         """Return a new folder of this machine, whose content replaces the subfolder `name` at the end of the block.
 
         Until then it is in the subfolder `.<name>` (`work_folder`), as is the former content while it is replaced. What
@@ -107,7 +107,7 @@ class Folder(Protocol):
             check: raises if this writer may not replace it any more; called before anything is replaced.
         """
 
-    def move_folder(self, name: str, target: "Folder", marker: str) -> None:
+    def move_folder(self, name: str, target: "StorageFolder", marker: str) -> None:
         """Move the subfolder `name` into another folder of the same storage, in place of one of its name there."""
 
     def remove_folder(self, name: str, marker: str) -> None:

@@ -6,14 +6,14 @@ from typing import TypeAlias
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.storage import object_urls
 from tfdist_trainer.storage.file_folder import FileFolder
-from tfdist_trainer.storage.folder import Folder
+from tfdist_trainer.storage.folder import StorageFolder
 from tfdist_trainer.storage.object_folder import open_object_folder
 
-Location: TypeAlias = str | Path | Folder
+Location: TypeAlias = str | Path | StorageFolder
 """A path, a URL, or the opened folder."""
 
 
-def open_folder(where: Location, *, tag: str = "", field: str = "checkpoint.directory") -> Folder:
+def open_folder(where: Location, *, tag: str = "", field: str = "checkpoint.directory") -> StorageFolder:
     """Return the folder at a path or URL; one that is open already as it is.
 
     Args:
@@ -35,11 +35,11 @@ def open_folder(where: Location, *, tag: str = "", field: str = "checkpoint.dire
     return FileFolder(Path(where), tag, field)
 
 
-def joined(directory: str, name: str) -> str:
+def join_location(directory: str, name: str) -> str:
     """Return the path or URL `name`; a relative path is relative to `directory`, a path or URL."""
     if object_urls.is_url(name) or not object_urls.is_url(directory):
         return name if object_urls.is_url(name) else str(Path(directory, name))
-    return object_urls.joined(directory, name)
+    return object_urls.join_url(directory, name)
 
 
 def parent(where: str) -> str:

@@ -3,7 +3,7 @@
     <folder>/<subfolder>/<marker>            names the version
     <folder>/<subfolder>/<version>/<file>    files of one write
 
-Each write has a unique version, so that a new content replaces the former one in one request, that of the marker.
+Each write has a unique version, so that new content replaces the former by one request, which writes the marker.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ from typing import Final
 
 from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError
 from tfdist_trainer.storage import object_urls
-from tfdist_trainer.storage.folder import DamagedError, Folder, work_folder
-from tfdist_trainer.storage.object_store import WRITE_TIMEOUT, Bucket, download, repeated
-from tfdist_trainer.storage.object_urls import StoredObject
+from tfdist_trainer.storage.folder import DamagedError, StorageFolder, work_folder
+from tfdist_trainer.storage.object_store import WRITE_TIMEOUT, Bucket, download, repeat_if_interrupted
+from tfdist_trainer.storage.object_urls import BucketObject
 
 POLL_SECONDS: Final = 5.0
 """Each request has a price."""
@@ -37,7 +37,7 @@ _UNSAFE: Final = frozenset({"", ".", ".."})
 
 @dataclass(frozen=True, slots=True)
 class ObjectFolder:
-    """See `Folder`."""
+    """See `StorageFolder`."""
 
     bucket: Bucket
     key: str
@@ -52,43 +52,43 @@ class ObjectFolder:
 
     @property
     def poll_seconds(self) -> float:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         return POLL_SECONDS
 
     @property
     def local_path(self) -> None:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         return
 
     def place(self, name: str) -> str:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         return f"{self}/{name}"
 
     def folder(self, name: str) -> "ObjectFolder":
-        """See `Folder`."""
+        """See `StorageFolder`."""
         return ObjectFolder(self.bucket, self._key(name), self.tag, self.field)
 
     def create(self) -> None:
-        """See `Folder`: a prefix needs none."""
+        """See `StorageFolder`: a prefix needs none."""
 
     def names(self) -> list[str]:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         prefix = self._key("")
-        with self._errors_of_field():
-            objects, folders = repeated(lambda: self.bucket.folder(prefix))
+        with self._field_errors():
+            objects, folders = repeat_if_interrupted(lambda: self.bucket.folder(prefix))
         return sorted(each.rstrip("/")[len(prefix) :] for each in [*folders, *(stored.key for stored in objects)])
 
     def read_text(self, name: str) -> str | None:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         stored = self._get(name)
         return stored[0] if stored else None
 
     def write_text(self, name: str, text: str) -> None:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         self._put(name, text.encode())
 
     def swap_text(self, name: str, text: str, expected: str | None) -> bool:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         stored = self._get(name)
         if (stored[0] if stored else None) != expected:
             return False
@@ -97,7 +97,7 @@ class ObjectFolder:
         return self.read_text(name) == text  # the response to a first request may have been lost
 
     def overwrite_text(self, name: str, text: str) -> bool:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         for _ in range(_CONFLICTS):
             stored = self._get(name)
             if stored is None:
@@ -107,18 +107,18 @@ class ObjectFolder:
         return True
 
     def remove(self, name: str) -> None:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         self._delete([self._key(name)])
 
     @contextmanager
-    def staged(self, name: str) -> "Iterator[_StagedObjects]":
-        """See `Folder`."""
+    def stage(self, name: str) -> "Iterator[_StagedObjects]":
+        """See `StorageFolder`."""
         with self._temporary() as path:
             yield _StagedObjects(self, name, path, f"{self.tag}-{secrets.token_hex(8)}".lstrip("-"))
 
     @contextmanager
-    def replaced(self, name: str, marker: str, check: Callable[[], object]) -> Iterator[Path]:
-        """See `Folder`."""
+    def replace_folder(self, name: str, marker: str, check: Callable[[], object]) -> Iterator[Path]:
+        """See `StorageFolder`."""
         target, work = self.folder(name), self.folder(work_folder(name))
         new, former = work.folder(f"{self.tag}-{secrets.token_hex(8)}"), work.folder(_FORMER)
         if former.has(marker) and not target.has(marker):
@@ -144,7 +144,7 @@ class ObjectFolder:
         work.delete_all([*new.tree(), *former.tree()])
 
     def take(self, source: "ObjectFolder", marker: str) -> None:
-        """Replace the content of this folder by a copy of that of `source`: without a marker until it is whole."""
+        """Replace the content of this folder by a copy of `source`: without a marker until it is whole."""
         self.remove(marker)
         # The deepest first: the single file of a format, at the top, is replaced when the files of the other one are.
         kept = source._files()  # noqa: SLF001  same class
@@ -159,27 +159,27 @@ class ObjectFolder:
         """Return whether an object exists in this folder or below it."""
         return name in self._files()
 
-    def move_folder(self, name: str, target: Folder, marker: str) -> None:
-        """See `Folder`: copies the objects, the marker last, and then removes them."""
+    def move_folder(self, name: str, target: StorageFolder, marker: str) -> None:
+        """See `StorageFolder`: copies the objects, the marker last, and then removes them."""
         if not isinstance(target, ObjectFolder):
             raise TypeError(f"{target} is not in an object store")
         target.remove_folder(name, marker)
         source = self.folder(name)
         objects = sorted(source.tree(), key=lambda each: each.key == source._key(marker))  # noqa: SLF001  same class
-        with self._errors_of_field():
+        with self._field_errors():
             for each in objects:
                 below = each.key.removeprefix(self._key(""))
                 self.bucket.copy(each, target._key(below))  # noqa: SLF001  same class
         self.remove_folder(name, marker)
 
     def remove_folder(self, name: str, marker: str) -> None:
-        """See `Folder`: the marker first."""
+        """See `StorageFolder`: the marker first."""
         source = self.folder(name)
         source.remove(marker)
         source.delete_all(source.tree())
 
     def remove_unfinished(self, prefix: str, marker: str, version_of: Callable[[str], str | None]) -> None:
-        """See `Folder`."""
+        """See `StorageFolder`."""
         for name in self.names():
             if name.startswith(prefix):
                 source = self.folder(name)
@@ -189,7 +189,7 @@ class ObjectFolder:
                     source.keep_only(version)
 
     def fetch(self, version: str | None, sizes: Mapping[str, int]) -> "_FetchedObjects":
-        """See `Folder`."""
+        """See `StorageFolder`."""
         source = self.folder(version) if version else self
         objects = {each.key: each for each in source.tree()} if version not in _UNSAFE else {}
         path = self._local_folder("tfdist-download-")
@@ -201,12 +201,12 @@ class ObjectFolder:
             self._download(stored, path / name)
         return fetched
 
-    def tree(self) -> list[StoredObject]:
+    def tree(self) -> list[BucketObject]:
         """Return all objects in this folder and those below it."""
-        with self._errors_of_field():
-            return repeated(lambda: self.bucket.tree(self._key("")))
+        with self._field_errors():
+            return repeat_if_interrupted(lambda: self.bucket.tree(self._key("")))
 
-    def delete_all(self, objects: list[StoredObject]) -> None:
+    def delete_all(self, objects: list[BucketObject]) -> None:
         """Delete objects."""
         self._delete([each.key for each in objects])
 
@@ -230,13 +230,13 @@ class ObjectFolder:
         finally:
             shutil.rmtree(path, ignore_errors=True)
 
-    def _files(self) -> dict[str, StoredObject]:
+    def _files(self) -> dict[str, BucketObject]:
         """Return all objects in this folder and those below it, by their path in it."""
         return {each.key.removeprefix(self._key("")): each for each in self.tree()}
 
-    def _copy(self, source: StoredObject, name: str) -> None:
-        with self._errors_of_field():
-            repeated(lambda: self.bucket.copy(source, self._key(name)))
+    def _copy(self, source: BucketObject, name: str) -> None:
+        with self._field_errors():
+            repeat_if_interrupted(lambda: self.bucket.copy(source, self._key(name)))
 
     def _local_folder(self, prefix: str) -> Path:
         try:
@@ -248,25 +248,25 @@ class ObjectFolder:
         return f"{self.key}/{name}" if self.key else name
 
     def _get(self, name: str) -> tuple[str, Mapping[str, str]] | None:
-        with self._errors_of_field():
-            stored = repeated(lambda: self.bucket.get(self._key(name)))
+        with self._field_errors():
+            stored = repeat_if_interrupted(lambda: self.bucket.get(self._key(name)))
         return (stored[0].decode(errors="replace"), stored[1]) if stored else None
 
     def _put(self, name: str, content: bytes | Path) -> None:
-        with self._errors_of_field():
-            repeated(lambda: self.bucket.put(self._key(name), content))
+        with self._field_errors():
+            repeat_if_interrupted(lambda: self.bucket.put(self._key(name), content))
 
     def _put_if(self, name: str, text: str, version: Mapping[str, str] | None) -> bool:
-        with self._errors_of_field():
-            return repeated(lambda: self.bucket.put_if(self._key(name), text.encode(), version))
+        with self._field_errors():
+            return repeat_if_interrupted(lambda: self.bucket.put_if(self._key(name), text.encode(), version))
 
     def _delete(self, keys: list[str]) -> None:
-        with self._errors_of_field():
-            repeated(lambda: self.bucket.delete(keys))
+        with self._field_errors():
+            repeat_if_interrupted(lambda: self.bucket.delete(keys))
 
-    def _download(self, stored: StoredObject, path: Path) -> None:
+    def _download(self, stored: BucketObject, path: Path) -> None:
         try:
-            with path.open("wb") as file, self._errors_of_field():
+            with path.open("wb") as file, self._field_errors():
                 try:
                     download(self.bucket, stored, file, lambda _: None)
                 except DataMissingError:
@@ -275,7 +275,7 @@ class ObjectFolder:
             raise self._local_failure(error, path.parent) from error
 
     @contextmanager
-    def _errors_of_field(self) -> Iterator[None]:
+    def _field_errors(self) -> Iterator[None]:
         """Raise errors for the field that names the bucket: a bucket that does not exist is not missing data."""
         try:
             yield
@@ -325,7 +325,7 @@ class _FetchedObjects:
 
 
 def _version_of(name: str) -> str | None:
-    """Return the version whose file has this name in its subfolder; None if it is no such file."""
+    """Return the version whose file has this name in its subfolder; None for any other file."""
     version, separator, _ = name.partition("/")
     return version if separator and _VERSION.fullmatch(version) else None
 

@@ -3,22 +3,112 @@
 obstore is optional, and imported for the first URL. It finds endpoint and credentials as the providers' own tools do:
 in environment variables, files that these name, and the metadata of the pod. It repeats a request after an error of the
 server or of the connection, up to ten times in three minutes; a body that was cut off resumes where it ended. An error
-that it does not repeat is raised as `InterruptedResponseError`.
+that it does not repeat is raised as `InterruptedResponseError`, all others as typed errors with their remedy.
 """
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
+from urllib.parse import unquote
 
-from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError
-from tfdist_trainer.storage.object_failures import InterruptedResponseError, Place, of_settings, typed
-from tfdist_trainer.storage.object_urls import StoredObject
+from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError, one_line
+from tfdist_trainer.storage.object_urls import BucketObject
+
+_REMEDIES: Final = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY from a Secret by envFrom, or give the pod a ServiceAccount "
+    "with a role; it needs {rights}",
+    "gs": "mount a key from a Secret and set GOOGLE_APPLICATION_CREDENTIALS to its path, or give the pod a "
+    "ServiceAccount with Workload Identity; it needs {rights}",
+}
+_RIGHTS: Final = {
+    ("s3", False): "s3:ListBucket and s3:GetObject",
+    ("s3", True): "s3:ListBucket, s3:GetObject, s3:PutObject and s3:DeleteObject",
+    ("gs", False): "storage.objects.list and storage.objects.get",
+    ("gs", True): "storage.objects.list, get, create and delete",
+}
+_STATUS: Final = re.compile(r"status code: (\d{3})")
+_REQUESTED: Final = re.compile(r"Error performing \w+ (\S+) in")
+_RETRIED: Final = re.compile(r"after \d+ retries")
+_CODE: Final = re.compile("<Code>([^<]+)</Code>")
+_REASON: Final = re.compile("<Message>([^<]+)</Message>")
+_DEBUG: Final = "\n\nDebug source:"
+_FORBIDDEN: Final = frozenset({401, 403})
+_UNKNOWN_KEYS: Final = frozenset({"InvalidAccessKeyId", "XAdminUserNotFound"})
+"""Codes for unknown credentials: of Amazon S3, which answers 403, and of Versity's gateway, which answers 404."""
+_NOT_FOUND: Final = 404
+_BUSY: Final = frozenset({408, 429})
+_SERVER_ERROR: Final = 500
+
+
+class InterruptedResponseError(StorageError):
+    """A response has ended early; the same request may succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request failed."""
+
+    url: str
+    """Of the object or bucket, for messages."""
+    scheme: str
+    bucket: str
+    server: str
+    """The server, for messages."""
+    writes: bool = False
+    """Whether objects are written there too."""
+
+    @property
+    def remedy(self) -> str:
+        """What to do if access is denied."""
+        return _REMEDIES[self.scheme].format(rights=_RIGHTS[self.scheme, self.writes])
+
+
+def typed_error(error: Exception, place: Place) -> TrainerError:
+    """Return the typed error for an `error` of the library: `InterruptedResponseError` if it may be repeated at once.
+
+    The body of a response is not in the message, apart from its code and reason: it may have parts of credentials.
+    """
+    text = str(error).partition(_DEBUG)[0]
+    code, status = _first_group(_CODE, text), int(_first_group(_STATUS, text) or 0)
+    reason = _first_group(_REASON, text)
+    response = " ".join(filter(None, [f"HTTP {status}" if status else None, code, f"({reason})" if reason else None]))
+    requested_url = _first_group(_REQUESTED, text)
+    if requested_url is not None and place.bucket not in unquote(requested_url) and status < _SERVER_ERROR:
+        return ConfigurationError(f"{place.url}: no credentials were found; {place.remedy}")
+    if status in _FORBIDDEN or code in _UNKNOWN_KEYS:
+        return ConfigurationError(f"{place.url}: access is denied: {response}; {place.remedy}")
+    if status == _NOT_FOUND or isinstance(error, FileNotFoundError):
+        missing = "bucket" if code == "NoSuchBucket" or not isinstance(error, FileNotFoundError) else "object"
+        return DataMissingError(f"{place.url}: there is no such {missing}; check its name and {place.server}")
+    if _SERVER_ERROR > status > 0 and status not in _BUSY:
+        return ConfigurationError(f"{place.url}: the request is rejected: {response}; check {place.server}")
+    if "redirect" in text:
+        return ConfigurationError(f"{place.url}: the bucket is in another region; set AWS_REGION to its region")
+    retries_match = _RETRIED.search(text)
+    if retries_match is None and not status:
+        return InterruptedResponseError(f"{place.url}: the response was cut off; check {place.server}")
+    retries = f", {retries_match[0]}" if retries_match else ""
+    failure = "a request has failed" if place.writes else "cannot be read"
+    return StorageError(f"{place.url}: {failure}{retries}: {response or 'no answer'}; check {place.server}")
+
+
+def settings_error(error: Exception, place: Place) -> ConfigurationError:
+    """Return the error for settings that the library rejects."""
+    text = one_line(str(error).partition(_DEBUG)[0])
+    return ConfigurationError(f"{place.url}: {text}; {place.remedy}")
+
+
+def _first_group(pattern: re.Pattern[str], text: str) -> str | None:
+    match = pattern.search(text)
+    return match[1] if match else None
+
 
 READ_TIMEOUT: Final = timedelta(seconds=30)
 """A response from which nothing arrives for this time is requested again."""
@@ -26,7 +116,7 @@ _REQUEST_TIMEOUT: Final = timedelta(minutes=30)
 _ENDPOINTS: Final = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "gs": ("GOOGLE_BASE_URL",)}
 _CHUNK: Final = 1 << 20
 _PART: Final = 64 << 20
-"""Bytes of one request of a download: the retries of the library are those of a request."""
+"""Bytes of one request of a download: the library retries each request."""
 _ATTEMPTS: Final = 5
 """Number of interrupted responses without a byte between them."""
 WRITE_TIMEOUT: Final = timedelta(seconds=120)
@@ -80,20 +170,20 @@ class Bucket:
             kind = self._obstore.store.S3Store if scheme == "s3" else self._obstore.store.GCSStore
             self._store = kind(name, client_options=client, retry_config=retry)
         except Exception as error:  # its types differ between settings
-            raise of_settings(error, self._place) from None
+            raise settings_error(error, self._place) from None
 
-    def folder(self, prefix: str) -> tuple[list[StoredObject], list[str]]:
+    def folder(self, prefix: str) -> tuple[list[BucketObject], list[str]]:
         """Return the objects directly in the folder `prefix`, and the prefixes of its folders; errors as of `read`."""
         with self._typed_errors(self.url):
             listing = self._obstore.list_with_delimiter(self._store, prefix or None)
             return [self._object(each) for each in listing["objects"]], list(listing["common_prefixes"])
 
-    def tree(self, prefix: str) -> list[StoredObject]:
+    def tree(self, prefix: str) -> list[BucketObject]:
         """Return all objects below the folder `prefix`; errors as of `read`."""
         with self._typed_errors(self.url):
             return [self._object(each) for each in self._obstore.list(self._store, prefix or None).collect()]
 
-    def read(self, stored: StoredObject, start: int, end: int) -> Iterator[Any]:
+    def read(self, stored: BucketObject, start: int, end: int) -> Iterator[Any]:
         """Yield the bytes from `start` to before `end` of an object, as buffers.
 
         Raises:
@@ -125,7 +215,7 @@ class Bucket:
         """Create or replace an object, a large file in several parts; errors as of `read`."""
         size = content.stat().st_size if isinstance(content, Path) else len(content)
         part = max(_UPLOAD_PART, -(-size // _UPLOAD_PARTS))
-        with self._typed_errors(f"{self.url}/{key}"), self._writing():
+        with self._typed_errors(f"{self.url}/{key}"), self._write_errors():
             self._obstore.put(self._store, key, content, chunk_size=part, max_concurrency=_UPLOADS)
 
     def put_if(self, key: str, content: bytes, version: Mapping[str, str] | None) -> bool:
@@ -134,7 +224,7 @@ class Bucket:
         A store without conditional writes always writes. Errors as of `read`.
         """
         errors = self._obstore.exceptions
-        with self._typed_errors(f"{self.url}/{key}"), self._writing():
+        with self._typed_errors(f"{self.url}/{key}"), self._write_errors():
             try:
                 self._obstore.put(self._store, key, content, mode="create" if version is None else dict(version))
             except (errors.AlreadyExistsError, errors.PreconditionError):
@@ -155,7 +245,7 @@ class Bucket:
                 with suppress(FileNotFoundError):
                     self._obstore.delete(self._store, key)
 
-    def copy(self, source: StoredObject, key: str) -> None:
+    def copy(self, source: BucketObject, key: str) -> None:
         """Copy an object within the bucket; errors as of `read`."""
         with self._typed_errors(source.url):
             if source.size > _COPY_LIMIT:
@@ -164,7 +254,7 @@ class Bucket:
                 self._obstore.copy(self._store, source.key, key)
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _write_errors(self) -> Iterator[None]:
         """Raise an error for the bucket if a store answers that it has not found a new object."""
         try:
             yield
@@ -180,10 +270,10 @@ class Bucket:
         except TrainerError:
             raise
         except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
-            raise typed(error, place) from None
+            raise typed_error(error, place) from None
 
-    def _object(self, meta: Mapping[str, Any]) -> StoredObject:
-        return StoredObject(f"{self.url}/{meta['path']}", meta["path"], meta["size"], _version(meta))
+    def _object(self, meta: Mapping[str, Any]) -> BucketObject:
+        return BucketObject(f"{self.url}/{meta['path']}", meta["path"], meta["size"], _version(meta))
 
 
 def _obstore(url: str) -> Any:
@@ -205,7 +295,7 @@ def _version(meta: Mapping[str, Any]) -> str:
     return tag.removeprefix("W/").strip('"') if tag else str(meta["last_modified"])
 
 
-def download(bucket: Bucket, stored: StoredObject, file: IO[bytes], received: Callable[[int], None]) -> None:
+def download(bucket: Bucket, stored: BucketObject, file: IO[bytes], received: Callable[[int], None]) -> None:
     """Write an object to a file, in place of its content; call `received` with numbers of bytes.
 
     Errors as of `Bucket.read`.
@@ -226,7 +316,7 @@ def download(bucket: Bucket, stored: StoredObject, file: IO[bytes], received: Ca
     os.fsync(file.fileno())
 
 
-def repeated(call: Callable[[], T]) -> T:
+def repeat_if_interrupted(call: Callable[[], T]) -> T:
     """Return the result of `call`, which is repeated if its response was interrupted."""
     for attempt in range(1, _ATTEMPTS):
         try:
@@ -237,5 +327,5 @@ def repeated(call: Callable[[], T]) -> T:
 
 
 def _pause(failures: int) -> float:
-    """Return the seconds to wait after so many failures: 0.2, 0.4, 0.8, ..."""
+    """Return the seconds to wait after a number of `failures`: 0.2, 0.4, 0.8, ..."""
     return float(0.1 * 2**failures)

@@ -1,6 +1,6 @@
 """URLs of objects, `s3://bucket/key` and `gs://bucket/key`, and patterns of them. Imports neither NumPy nor TensorFlow.
 
-Patterns are those of `glob` with `recursive=True`: `*`, `?` and `[...]` match within a part of the key between two
+Patterns are as of `glob` with `recursive=True`: `*`, `?` and `[...]` match within a part of the key between two
 slashes, and not a dot at its start; `**` matches any number of parts.
 """
 
@@ -17,7 +17,7 @@ _MAGIC: Final = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
-class StoredObject:
+class BucketObject:
     """A version of an object."""
 
     url: str
@@ -40,7 +40,7 @@ def split(url: str) -> tuple[str, str]:
     return f"{scheme}://{bucket}", key
 
 
-def joined(folder: str, name: str) -> str:
+def join_url(folder: str, name: str) -> str:
     """Return the URL or path `name`, where a relative one is relative to the folder with the URL `folder`."""
     if is_url(name) or name.startswith("/"):
         return name
@@ -60,7 +60,7 @@ def is_pattern(part: str) -> bool:
 
 
 def matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return whether the `parts` of a key match those of a `pattern`."""
+    """Return whether the `parts` of a key match the parts of a `pattern`."""
     if not pattern:
         return not parts
     if pattern[0] == RECURSIVE:
@@ -70,7 +70,7 @@ def matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def part_matches(part: str, pattern: str) -> bool:
-    """Return whether one `part` of a key matches that of a pattern."""
+    """Return whether one `part` of a key matches one of a pattern."""
     if not is_pattern(pattern):
         return part == pattern
     return fnmatchcase(part, pattern) and (pattern.startswith(".") or not part.startswith("."))

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfdist.api.training import RuntimeSpec
 from tfdist_trainer import log
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.strategies import devices
 from tfdist_trainer.strategies.peers import wait_until_listening
@@ -19,7 +19,7 @@ CONNECT_SECONDS: Final = 120.0
 timeout of TensorFlow, if a member is killed in between, is an hour."""
 
 
-def join(member: Member, settings: RuntimeSpec, min_shard_bytes: int | None = None) -> ReplicaGroup:
+def join(member: GangMember, settings: RuntimeSpec, min_shard_bytes: int | None = None) -> ReplicaGroup:
     """Return the gang after all members have connected. Must come before any other TensorFlow operation.
 
     An evaluation gang of a `ParameterServer` job is synchronous: it only reads a checkpoint.
@@ -35,13 +35,13 @@ def join(member: Member, settings: RuntimeSpec, min_shard_bytes: int | None = No
         return ReplicaGroup(member, _multi_worker_strategy(settings))
     # It may be set for a single replica too, and would make TensorFlow start a server.
     os.environ.pop("TF_CONFIG", None)
-    return ReplicaGroup(member, of_one(member, settings))
+    return ReplicaGroup(member, single_replica_strategy(member, settings))
 
 
-def _parameter_server_strategy(member: Member, min_shard_bytes: int | None) -> tf.distribute.Strategy:
+def _parameter_server_strategy(member: GangMember, min_shard_bytes: int | None) -> tf.distribute.Strategy:
     """Return the strategy of the chief of an asynchronous gang, after every server has begun to listen.
 
-    With `min_shard_bytes` variables are divided over the ps, into shards of at least so many bytes.
+    With `min_shard_bytes` variables are divided over the ps, into shards of at least that size in bytes.
     """
     addresses = [address for role in ("worker", "ps") for address in member.cluster[role]]
     wait_until_listening(addresses, lambda text: log.event("waiting", message=text))
@@ -65,7 +65,7 @@ def _multi_worker_strategy(settings: RuntimeSpec) -> tf.distribute.Strategy:
         ) from None
 
 
-def of_one(member: Member, settings: RuntimeSpec) -> tf.distribute.Strategy:
+def single_replica_strategy(member: GangMember, settings: RuntimeSpec) -> tf.distribute.Strategy:
     """Return the strategy of a single replica: for `Mirrored` over all its GPUs, or logical devices without any.
 
     Raises:

@@ -42,7 +42,7 @@ def timed_all_reduce_mean(
 
     Args:
         parts: gradients of a replica's sum, then a vector of sums and the weight, both float32. With one replica the
-            gradients are those of the mean already.
+            gradients are of the mean already.
         replicas: number of replicas.
         due: whether to measure the seconds.
     """
@@ -74,7 +74,7 @@ def _means(reduced: Sequence[Pack], parts: Sequence[tf.Tensor]) -> list[tf.Tenso
 
 
 def _pack(tensors: Sequence[tf.Tensor]) -> list[Pack]:
-    """Return `tensors` in packs, those of the last tensors first."""
+    """Return `tensors` in packs, the last tensors first."""
     groups: list[list[int]] = []
     of_type: dict[tf.DType, tuple[list[int], int]] = {}
     for index in reversed(range(len(tensors))):

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tfdist_trainer import log
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.errors import PeerLostError
 from tfdist_trainer.strategies.peers import REPEAT_SECONDS, is_listening, retry_delays
 
@@ -39,7 +39,7 @@ ReportMissing = Callable[[list[str]], None]
 
 
 def wait_for_members(
-    member: Member, report_missing: ReportMissing, *, timeout_seconds: float = TIMEOUT_SECONDS
+    member: GangMember, report_missing: ReportMissing, *, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> None:
     """Return when all members of the gang are connected.
 
@@ -47,16 +47,16 @@ def wait_for_members(
         PeerLostError: after `timeout_seconds`, with the addresses of the missing members.
     """
     started_at = time.monotonic()
-    wait = RendezvousWait(report_missing, started_at + timeout_seconds)
+    wait = RendezvousDeadline(report_missing, started_at + timeout_seconds)
     if member.is_chief:
         RendezvousServer(member, wait).run()
     else:
-        _follow(member, wait)
+        _join_leader(member, wait)
     report_missing([])
     log.event("rendezvous-complete", members=member.size, seconds=time.monotonic() - started_at)
 
 
-class RendezvousWait:
+class RendezvousDeadline:
     """Reports the missing members periodically, and enforces the deadline of the rendezvous."""
 
     def __init__(self, report_missing: ReportMissing, deadline: float) -> None:
@@ -81,7 +81,7 @@ class RendezvousWait:
 class RendezvousServer:
     """The leader's side of the rendezvous."""
 
-    def __init__(self, member: Member, wait: RendezvousWait) -> None:
+    def __init__(self, member: GangMember, wait: RendezvousDeadline) -> None:
         self._member = member
         self._wait = wait
         self._received: dict[socket.socket, bytes] = {}
@@ -96,7 +96,7 @@ class RendezvousServer:
             listener = stack.enter_context(_listener(self._member.addresses[0], self._wait))
             selector = stack.enter_context(selectors.DefaultSelector())
             selector.register(listener, selectors.EVENT_READ)
-            while missing := self._missing():
+            while missing := self._missing_members():
                 self._wait.check(missing)
                 for key, _ in selector.select(_POLL_SECONDS):
                     if key.fileobj is listener:
@@ -113,7 +113,7 @@ class RendezvousServer:
                 connection.sendall(ALL_CONNECTED)
             connection.close()
 
-    def _missing(self) -> list[str]:
+    def _missing_members(self) -> list[str]:
         if self._tensorflow_connected:
             return []
         others = range(1, self._member.size)
@@ -138,7 +138,7 @@ class RendezvousServer:
         return True
 
 
-def _rank(received: bytes, member: Member) -> int | None:
+def _rank(received: bytes, member: GangMember) -> int | None:
     """Return the rank in a received greeting; None while it is incomplete, 0 if it is not of a member of this gang."""
     if not received.endswith(b"\n"):
         return None
@@ -150,7 +150,7 @@ def _rank(received: bytes, member: Member) -> int | None:
     return rank if greeting == json.loads(_greeting(member, rank)) and 0 < rank < member.size else 0
 
 
-def _greeting(member: Member, rank: int) -> bytes:
+def _greeting(member: GangMember, rank: int) -> bytes:
     """Return the greeting of the member with `rank` in this start of the gang.
 
     Under launchers the round alone identifies the start: a pod that was replaced alone is of a later attempt than the
@@ -164,7 +164,7 @@ def _greeting(member: Member, rank: int) -> bytes:
     )
 
 
-def _listener(address: str, wait: RendezvousWait) -> socket.socket:
+def _listener(address: str, wait: RendezvousDeadline) -> socket.socket:
     """Return a socket that listens at `address` on all interfaces, once a terminating process has released it."""
     endpoint = ("", int(address.rpartition(":")[2]))
     pause = retry_delays()
@@ -178,7 +178,7 @@ def _listener(address: str, wait: RendezvousWait) -> socket.socket:
         time.sleep(next(pause))
 
 
-def _follow(member: Member, wait: RendezvousWait) -> None:
+def _join_leader(member: GangMember, wait: RendezvousDeadline) -> None:
     """Connect to the leader and wait for the end of the rendezvous."""
     leader = member.addresses[0]
     host, _, port = leader.rpartition(":")
@@ -196,7 +196,7 @@ def _follow(member: Member, wait: RendezvousWait) -> None:
         _await_tensorflow(leader)
 
 
-def _receive_response(connection: socket.socket, wait: RendezvousWait, leader: str) -> bytes:
+def _receive_response(connection: socket.socket, wait: RendezvousDeadline, leader: str) -> bytes:
     """Return the first bytes that the leader sends; none when it disconnects."""
     connection.settimeout(_POLL_SECONDS)
     while True:

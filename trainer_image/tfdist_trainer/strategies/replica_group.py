@@ -10,7 +10,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdist_trainer.autograph import graph
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 
 
 class HostCollectives:
@@ -72,7 +72,7 @@ class HostCollectives:
 class ReplicaGroup(HostCollectives):
     """The strategy of one member, and the collectives of host values outside of training steps."""
 
-    def __init__(self, member: Member, strategy: tf.distribute.Strategy) -> None:
+    def __init__(self, member: GangMember, strategy: tf.distribute.Strategy) -> None:
         super().__init__(strategy, member.rank, member.size)
         self.member = member
         self.computes_on_one_cpu = self.replicas_per_member == 1 and not tf.config.list_logical_devices("GPU")

@@ -18,7 +18,7 @@ import tensorflow as tf
 from tfdist.api.training import RuntimeSpec
 from tfdist.contract import Phase, replica_name
 from tfdist_trainer import log
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import GangMember
 from tfdist_trainer.errors import PeerLostError, one_line
 from tfdist_trainer.private_directory import private_directory
 from tfdist_trainer.reporter import Reporter
@@ -37,7 +37,7 @@ SHUTDOWN_SECONDS: Final = 10.0
 """How long the chief tries to shut the servers down; a server that it cannot reach has ended."""
 
 
-def serve(member: Member, settings: RuntimeSpec, reporter: Reporter) -> None:
+def serve(member: GangMember, settings: RuntimeSpec, reporter: Reporter) -> None:
     """Serve the chief until it shuts this server down.
 
     Raises:
@@ -62,7 +62,7 @@ def serve(member: Member, settings: RuntimeSpec, reporter: Reporter) -> None:
     reporter.update(phase=Phase.FINISHED)
 
 
-def shutdown_marker(member: Member, role: str, index: int) -> Path:
+def shutdown_marker(member: GangMember, role: str, index: int) -> Path:
     """Return the file whose existence shuts a server down; the same path on the chief and on the server.
 
     The path contains a hash of the gang's addresses, which are unique in pods and on one machine; the uid of the job is
@@ -73,7 +73,7 @@ def shutdown_marker(member: Member, role: str, index: int) -> Path:
     return Path(tempfile.gettempdir(), f"tfdist-done-{name}-{replica_name(role, index)}", "done")
 
 
-def shut_down_servers(member: Member) -> None:
+def shut_down_servers(member: GangMember) -> None:
     """Shut every server down; the controller deletes those that cannot be reached in time."""
     servers = [(role, index) for role in ("worker", "ps") for index in range(len(member.cluster[role]))]
     threads = [threading.Thread(target=_shut_down, args=(member, *server), daemon=True) for server in servers]
@@ -84,7 +84,7 @@ def shut_down_servers(member: Member) -> None:
         thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def _options(member: Member) -> "tf.compat.v1.ConfigProto":
+def _options(member: GangMember) -> "tf.compat.v1.ConfigProto":
     """Return the settings of devices and threads that `devices.configure` has made, for a server."""
     options = server_config()
     # A worker that waits for a parameter server occupies a thread; with fewer than this all may wait for each other
@@ -110,7 +110,7 @@ def _wait(marker: Path, chief: str) -> None:
             raise PeerLostError(f"the chief at {chief} has not been there for {now - reached_at:.0f} s")
 
 
-def _shut_down(member: Member, role: str, index: int) -> None:
+def _shut_down(member: GangMember, role: str, index: int) -> None:
     try:
         with tf.device(f"/job:{role}/replica:0/task:{index}/device:CPU:0"):
             tf.io.write_file(str(shutdown_marker(member, role, index)), "done")

@@ -16,7 +16,7 @@ from tfdist_trainer.upstream.hook import Hook, reject
 
 
 def _hook(name: str, reason: str, *parameters: str) -> Hook:
-    """Return a hook in `tensorflow.python.distribute`; without `parameters` it is no function."""
+    """Return a hook in `tensorflow.python.distribute`; without `parameters` it is not a function."""
     return Hook(
         package="tensorflow",
         name=f"tensorflow.python.distribute.{name}",

@@ -87,7 +87,7 @@ def caches(dataset: Any) -> bool:
 def zipped_batches(dataset: Any) -> list[tuple[int, int]] | None:
     """Return for each part of an element which `batch` of `dataset` has made its rows, and how many; None if unknown.
 
-    The first number is the same for parts of one `batch`. The parts are those of `tf.nest.flatten`. A function that is
+    The first number is the same for parts of one `batch`. The parts are as of `tf.nest.flatten`. A function that is
     mapped over batches of different sizes must keep the number of parts.
     """
     parts = len(tf.nest.flatten(dataset.element_spec))

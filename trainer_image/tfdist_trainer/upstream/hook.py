@@ -28,7 +28,7 @@ class Hook:
     source: str = ""
     """Upstream file that defines it, if it is not the module in `name`."""
     parameters: tuple[str, ...] | None = None
-    """Names of the parameters that callers rely on, in order; None if it is no Python function."""
+    """Names of the parameters that callers rely on, in order; None if it is not a Python function."""
 
     @property
     def attribute(self) -> str:
@@ -48,17 +48,17 @@ def reject(hook: Hook) -> NoReturn:
         ConfigurationError: always; a restart with the same image cannot succeed.
     """
     raise ConfigurationError(
-        f"image: {hook.package} {_installed(hook)} has no {hook.name}, which this trainer needs; install "
+        f"image: {hook.package} {_installed_version(hook)} has no {hook.name}, which this trainer needs; install "
         f"{hook.package}{hook.versions}"
     )
 
 
 def fall_back(hook: Hook) -> None:
     """Log that `hook` is missing and the trainer uses the public behaviour instead."""
-    log.event("hook-missing", hook=hook.name, version=_installed(hook), effect=hook.missing)
+    log.event("hook-missing", hook=hook.name, version=_installed_version(hook), effect=hook.missing)
 
 
-def _installed(hook: Hook) -> str:
+def _installed_version(hook: Hook) -> str:
     for distribution in (hook.package, f"{hook.package}-cpu"):
         try:
             return importlib.metadata.version(distribution)

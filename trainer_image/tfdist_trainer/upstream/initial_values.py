@@ -26,7 +26,7 @@ HOOKS: Final = (INITIAL_VALUE,)
 def local_initial_values(strategy: tf.distribute.Strategy, *, of_all_types: bool = False) -> Iterator[list[Any]]:
     """Create variables of floating point inside without a broadcast; yield those, as they are created.
 
-    Each member has its own initial value of them. Variables of other types, and all those of other strategies, have
+    Each member has its own initial value of them. Variables of other types, and all of other strategies, have
     the chief's at once.
 
     Args:
@@ -47,7 +47,7 @@ def local_initial_values(strategy: tf.distribute.Strategy, *, of_all_types: bool
         fall_back(INITIAL_VALUE)
         yield created
         return
-    # That of MirroredExtended, the base class: the first replica's value is the member's own.
+    # The method of MirroredExtended, the base class: the first replica's value is the member's own.
     local = super(CollectiveAllReduceExtended, extended)._get_variable_creator_initial_value
 
     def initial_value(*, dtype: Any = None, **options: Any) -> Any:

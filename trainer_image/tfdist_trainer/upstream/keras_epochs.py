@@ -54,7 +54,7 @@ def epoch_iterator(
         **kwargs: its arguments.
     """
 
-    class EpochIterator(Forwarded, original):  # type: ignore[misc]
+    class EpochIterator(ResumableEpochs, original):  # type: ignore[misc]
         """Keras' arguments and counts, and the blocks of steps of this worker's data."""
 
         def __init__(self) -> None:
@@ -107,10 +107,10 @@ def _end(iterator: Any, steps: int | None, first: int) -> int | None:
     return min(steps, first + max(0, batches - int(iterator._steps_seen)))
 
 
-def forwarded(original: Any, *args: Any, **kwargs: Any) -> Any:
+def resumable_iterator(original: Any, *args: Any, **kwargs: Any) -> Any:
     """Return Keras' iterator of the epochs, of class `original`, which can begin within an epoch."""
 
-    class EpochIterator(Forwarded, original):  # type: ignore[misc]
+    class EpochIterator(ResumableEpochs, original):  # type: ignore[misc]
         """Keras' own, of one worker."""
 
         def _enumerate_iterator(self) -> Iterator[tuple[int, int, Any]]:
@@ -144,7 +144,7 @@ def _has_arrays(adapter: Any) -> bool:
     return type(adapter).__name__ == ARRAYS.attribute
 
 
-class Forwarded:
+class ResumableEpochs:
     """Begins an iteration of epochs where an earlier process has stopped."""
 
     data_adapter: Any
@@ -158,7 +158,7 @@ class Forwarded:
 
     @property
     def element_spec(self) -> Any:
-        """Shapes and types of a batch; None if they are not those of tensors."""
+        """Shapes and types of a batch; None if a part is not a tensor."""
         spec = getattr(getattr(self, "batches", self._distributed_dataset), "element_spec", None)
         return spec if all(isinstance(each, tf.TensorSpec) for each in tf.nest.flatten(spec)) else None
 
@@ -168,9 +168,9 @@ class Forwarded:
         return self._num_batches
 
     def fast_forward(self, epochs: int, batches: int, batches_per_epoch: int | None) -> None:
-        """Begin after so many `epochs`, and `batches` of the next one, as if they had been iterated.
+        """Begin after `epochs` epochs, and `batches` batches of the next one, as if they had been iterated.
 
-        Skipped data is read only if the position depends on it: the batches of the epoch, those of an endless data
+        Skipped data is read only if the position depends on it: the batches of the epoch, of an endless data
         set, and one epoch of a cache. Otherwise it suffices to create the iterators that Keras creates, each of which
         has another order of a `shuffle`.
 
@@ -212,6 +212,6 @@ class Forwarded:
 
 
 def read(iterator: Any, batches: int | None) -> None:
-    """Read so many `batches`, with None all, and drop them."""
+    """Read `batches` batches, with None all, and drop them."""
     for _ in itertools.islice(iterator, batches):
         pass

@@ -296,7 +296,7 @@ def without_optionals(model: Any, step: Callable[[Any], Any]) -> Callable[[Any],
 def metric_results(model: Any, states: Sequence[tf.Tensor]) -> list[Mapping[str, Any]]:
     """Return the logs of the metrics of `model` if their variables have the values `states`.
 
-    They are those of `get_metrics_result`, as Keras' own step returns them, and those by the name of each metric, as
+    First as `get_metrics_result` and Keras' own step return them, then by the name of each metric, as
     the steps of its guides do: there the compiled metrics are one with several results.
     """
     mapping = list(zip(model.metrics_variables, states, strict=True))
@@ -310,7 +310,7 @@ def _in_scope(result: Any) -> Any:
     return tf.convert_to_tensor(result.value) if isinstance(result, keras.Variable) else result
 
 
-def is_of_strategy(optimizer: Any, strategy: Any) -> bool:
+def was_created_in(optimizer: Any, strategy: Any) -> bool:
     """Return whether `optimizer` was created in the scope of `strategy`; True if Keras does not show it."""
     return getattr(optimizer, "_distribution_strategy", strategy) is strategy
 
@@ -320,8 +320,8 @@ def is_validation(arguments: Mapping[str, Any]) -> bool:
     return bool(arguments.get("_use_cached_eval_dataset"))
 
 
-def variables_of(optimizer: Any, variables: Any) -> list[Any]:
-    """Return the variables that `apply` updates: those of its argument, or those that the optimizer was built with."""
+def updated_variables(optimizer: Any, variables: Any) -> list[Any]:
+    """Return the variables that `apply` updates: of its argument, or the ones that the optimizer was built with."""
     return list(optimizer._trainable_variables if variables is None else variables)
 
 
@@ -358,7 +358,7 @@ def assign_copies(variable: Any, value: Any) -> None:
 
 
 def statistics(model: Any, assigned: Iterable[Any]) -> list[Any]:
-    """Return those of the `assigned` variables that a layer keeps statistics in: not trained, of floating point."""
+    """Return the `assigned` variables that a layer keeps statistics in: not trained, of floating point."""
     layers = {id(variable) for variable in model.non_trainable_variables}
     layer_variables = {id(variable): variable for variable in assigned if id(variable) in layers}
     return [variable for variable in layer_variables.values() if tf.as_dtype(variable.dtype).is_floating]

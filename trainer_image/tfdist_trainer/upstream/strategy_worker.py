@@ -144,7 +144,7 @@ def _keep_mirrored_strategies_local(strategy: Any) -> None:
 
 
 def make_variables_numbers() -> None:
-    """Let `float`, `int` and `complex` convert variables of a strategy, as those of one process."""
+    """Let `float`, `int` and `complex` convert variables of a strategy, as in one process."""
     from tensorflow.python.distribute import values  # noqa: PLC0415  private, so only if it is needed
 
     if not hasattr(values.DistributedVariable, "numpy"):
