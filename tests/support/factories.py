@@ -87,7 +87,7 @@ def pod(name: str, letter: str = "R", **changes: Any) -> PodSummary:
     return PodSummary(**(fields | changes))
 
 
-FIRST_ATTEMPT: dict[str, Any] = {"gangs": {"training": {"attempt": 0}}}
+FIRST_ATTEMPT: dict[str, Any] = {"gangs": {"training": {"attempt": 0, "lastFullRestart": 0}}}
 """Status of a job whose first attempt has begun. It is stored before any pod is created."""
 
 
