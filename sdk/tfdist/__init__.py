@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfdist.client.async_client import AsyncClient as AsyncClient
     from tfdist.client.batch import BatchHandle as BatchHandle
     from tfdist.client.client import Client as Client
     from tfdist.client.function import job as job
@@ -16,7 +15,6 @@ __version__ = "0.1.0"
 
 if not TYPE_CHECKING:
     _MODULES = {
-        "AsyncClient": "async_client",
         "BatchHandle": "batch",
         "Client": "client",
         "JobHandle": "handle",

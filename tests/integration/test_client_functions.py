@@ -8,7 +8,6 @@ import pathlib
 import subprocess
 import sys
 import tarfile
-import threading
 from typing import Any
 
 import pytest
@@ -16,16 +15,14 @@ from support import client_user
 from support.api import JOBS, Api, Json
 from support.factories import manifest
 from support.functions import train
-from support.polling import until
 
 import tfdist
-from tfdist import AsyncClient, Client
+from tfdist import Client
 from tfdist.api.status import JobPhase
 from tfdist.client.errors import (
     AlreadyExists,
     BatchFailed,
     FunctionError,
-    JobFailed,
     NotFound,
     WaitTimeout,
 )
@@ -167,78 +164,15 @@ def test_no_job_of_a_batch_is_created_if_one_has_an_argument_that_is_not_json(cl
 # A running event loop
 
 
-def iterating_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "tfdist-iterator"]
-
-
-async def test_a_job_is_submitted_and_waited_for_in_an_event_loop(client: Client, end: Ends) -> None:
-    asynchronous = AsyncClient(client)
-
-    handle = await asynchronous.submit(new_manifest())
-    waiting = asyncio.create_task(handle.wait(timeout=TIMEOUT))
-    assert [job.name for job in await asynchronous.list()] == ["fashion"]
+async def test_a_job_is_waited_for_in_a_thread_of_an_event_loop(client: Client, end: Ends) -> None:
+    handle = client.submit(new_manifest())
+    waiting = asyncio.create_task(asyncio.to_thread(handle.wait, timeout=TIMEOUT))
     await asyncio.to_thread(end, "fashion")
 
     assert (await waiting).phase is JobPhase.SUCCEEDED
-    await until(lambda: not iterating_threads())
 
 
-async def test_a_failure_is_raised_in_an_event_loop(client: Client, end: Ends) -> None:
-    handle = await AsyncClient(client).submit(new_manifest())
-    end("fashion", "Failed", "out of memory")
-
-    with pytest.raises(JobFailed, match=r"^fashion failed: out of memory$"):
-        await handle.wait(timeout=TIMEOUT)
-    with pytest.raises(NotFound, match='"absent" not found'):
-        await AsyncClient(client).get("absent")
-
-
-async def test_a_cancelled_watch_leaves_no_thread(client: Client, end: Ends) -> None:
-    handle = await AsyncClient(client).submit(new_manifest())
-    seen: list[JobPhase] = []
-
-    async def watch() -> None:
-        async for job in handle.watch():
-            seen.append(job.phase)  # noqa: PERF401  the list is read meanwhile
-
-    watching = asyncio.create_task(watch())
-    await until(lambda: bool(seen))
-    end("fashion", "Running")
-    await until(lambda: len(seen) > 1)  # the stream of changes is open
-    watching.cancel()
-
-    with pytest.raises(asyncio.CancelledError):
-        await watching
-    assert seen[:2] == [JobPhase.PENDING, JobPhase.RUNNING]
-    await asyncio.wait_for(until(lambda: not iterating_threads()), 20)  # a read would last up to 60 s
-
-
-async def test_a_wait_with_a_time_limit_of_asyncio_leaves_no_thread(client: Client) -> None:
-    handle = await AsyncClient(client).submit(new_manifest())
-
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(handle.wait(), 0.5)
-
-    await asyncio.wait_for(until(lambda: not iterating_threads()), 20)
-
-
-async def test_cancelled_logs_leave_no_thread(client: Client) -> None:
-    handle = await AsyncClient(client).submit(new_manifest())
-    before = {*threading.enumerate()}
-
-    async def read() -> list[str]:
-        return [line.text async for line in handle.logs(follow=True)]
-
-    reading = asyncio.create_task(read())
-    await until(lambda: len({*threading.enumerate()} - before) == 3)  # one each for the iterator, the job and its pods
-    reading.cancel()
-
-    with pytest.raises(asyncio.CancelledError):
-        await reading
-    await asyncio.wait_for(until(lambda: not {*threading.enumerate()} - before), 20)
-
-
-async def test_the_synchronous_client_works_within_an_event_loop(client: Client, end: Ends) -> None:
+async def test_the_client_works_where_an_event_loop_runs(client: Client, end: Ends) -> None:
     handle = client.submit(new_manifest())
     end("fashion")
 

@@ -1,18 +1,15 @@
 """Scripts, functions and batches as processes of this machine, by `LocalClient`."""
 
-import asyncio
 import pathlib
 import subprocess
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.api import Json
 from support.functions import train
-from support.polling import until
 
-from tfdist import AsyncClient, BatchHandle, LocalClient
+from tfdist import BatchHandle, LocalClient
 from tfdist.api.status import JobPhase
 from tfdist.client.errors import (
     AlreadyExists,
@@ -116,13 +113,3 @@ def test_a_batch_runs_on_this_machine(here: LocalClient) -> None:
 
     assert isinstance(batch, BatchHandle)
     assert [result.phase for result in batch.results(timeout=TIMEOUT)] == [JobPhase.SUCCEEDED] * 2
-
-
-async def test_a_watch_of_a_job_of_this_machine_ends_with_its_task(here: LocalClient) -> None:
-    handle = await AsyncClient(here).submit(script("import time\ntime.sleep(600)"))
-
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(handle.wait(), 0.5)
-
-    await asyncio.wait_for(until(lambda: not any(t.name == "tfdist-iterator" for t in threading.enumerate())), 20)
-    await handle.delete()

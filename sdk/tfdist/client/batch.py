@@ -103,19 +103,6 @@ class BatchHandle:
             WaitTimeout: there are unfinished jobs after the timeout.
             ClientError: a request failed, or a job cannot be created.
         """
-        for item in self.rounds(timeout):
-            if isinstance(item, float):
-                time.sleep(item)
-            else:
-                yield from item
-
-    def rounds(self, timeout: float | None = None) -> "Iterator[list[JobHandle] | float]":
-        """Yield the jobs that have finished since the last round, or the seconds to wait before the next round.
-
-        Raises:
-            WaitTimeout: there are unfinished jobs after the timeout.
-            ClientError: a request failed, or a job cannot be created.
-        """
         end = None if timeout is None else time.monotonic() + timeout
         reported: set[str] = set()
         pause = _FIRST_PAUSE
@@ -125,7 +112,7 @@ class BatchHandle:
             ended = [handle for handle in self.jobs if handle.name not in reported and self._has_ended(handle.job)]
             if ended:
                 reported |= {handle.name for handle in ended}
-                yield ended
+                yield from ended
             if not self._waiting and len(reported) == len(self._jobs):
                 return
             if ended:
@@ -133,7 +120,7 @@ class BatchHandle:
                 continue
             if end is not None and time.monotonic() >= end:
                 raise WaitTimeout(f"batch {self.name} after {timeout:g} s: {_text(self._counts())}")
-            yield pause
+            time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def wait(self, timeout: float | None = None) -> None:
@@ -155,14 +142,6 @@ class BatchHandle:
             ClientError: a request failed, or a job cannot be created.
         """
         self.wait(timeout)
-        return self.outcomes()
-
-    def outcomes(self) -> list[JobResult]:
-        """Return the outcomes of the jobs, which have all finished when they were last read.
-
-        Raises:
-            BatchFailed: not all have succeeded.
-        """
         failed = self._failed()
         if failed:
             texts = [self._failure(handle.job) for handle in failed[:_SHOWN_FAILURES]]

@@ -15,7 +15,6 @@ from tfdist.client.handle import JobHandle
 from tfdist.client.job import FINAL, Job, with_warning
 from tfdist.client.kubeconfig import connection
 from tfdist.client.paths import jobs_path, object_path
-from tfdist.client.stop_signal import StoppableApiServer, StopSignal
 from tfdist.client.watch import watch_object
 from tfdist.messages import suggest
 from tfdist.render.names import JOB_LABEL, RESTART_ANNOTATION
@@ -286,12 +285,6 @@ class Client:
         """Return the client for the jobs of another namespace, with the same connection."""
         other = object.__new__(Client)
         other.api, other.namespace = self.api, namespace
-        return other
-
-    def stoppable(self, stopped: StopSignal) -> "Client":
-        """Return the same client, whose requests end with `Stopped` when a signal is set."""
-        other = self.in_namespace(self.namespace)
-        other.api = StoppableApiServer(self.api.connection, stopped)
         return other
 
     @contextlib.contextmanager

@@ -21,7 +21,6 @@ from tfdist.client.job import Job, with_warning
 from tfdist.client.local_handle import LocalHandle
 from tfdist.client.local_run import LocalRun
 from tfdist.client.log_stream import LogLine
-from tfdist.client.stop_signal import StopSignal
 from tfdist.client.submission import Submission, check
 from tfdist.messages import suggest
 from tfdist.timestamps import rfc3339
@@ -42,13 +41,6 @@ class LocalClient(Client):
         """Use the run directories below a folder; that of a job has its name."""
         self.folder = Path(folder).resolve()
         self.namespace = _NAMESPACE
-        self._stopped = StopSignal()
-
-    def stoppable(self, stopped: StopSignal) -> "LocalClient":
-        """Return the same client, whose iterators end when a signal is set."""
-        other = LocalClient(self.folder)
-        other._stopped = stopped
-        return other
 
     def create(self, submission: Submission, *, dry_run: bool = False) -> LocalHandle:
         """Start the job, as one of the same name that has finished, or with its checkpoints.
@@ -117,7 +109,7 @@ class LocalClient(Client):
 
     def pause(self, seconds: float) -> None:
         """Wait between two reads of a file."""
-        self._stopped.pause(seconds)
+        time.sleep(seconds)
 
     def logs(
         self, name: str, role: str | None = None, index: int | None = None, *, follow: bool = False
