@@ -66,6 +66,8 @@ def to_sum(value: tf.Tensor, by: Reduction, replica: tf.Tensor, replicas: int) -
     if by == "first":
         return tf.where(replica == 0, value, tf.zeros_like(value))
     if by in {"maximum", "minimum"}:
+        # A sum is the only reduction of the exchange: each replica has its own place in it, and the maximum is taken
+        # afterwards.
         is_own = tf.reshape(tf.range(replicas) == replica, [replicas, *[1] * len(value.shape)])
         return tf.where(is_own, value[None], tf.zeros_like(value)[None])
     return value
@@ -109,6 +111,7 @@ class _Assignment:
             return "none"
         if found is not None:
             return found
+        # The state goes in, in a way that the last operations do not show.
         if self._depends([value]):
             return "unknown"
         return "none" if value.op.type in {"Const", "Fill", "ZerosLike"} else "replaced"
@@ -116,6 +119,7 @@ class _Assignment:
     def _shallow(self, value: tf.Tensor) -> Change | Literal["self"] | None:
         """Return the change by the last operations of `value`, "self" for the state; None if they do not show it."""
         if id(value) not in self._found:
+            # Before the search: a graph with a loop would never end.
             self._found[id(value)] = None
             self._found[id(value)] = self._operation_change(value.op)
         return self._found[id(value)]

@@ -64,6 +64,7 @@ class MetricCollection:
         with random numbers would have other values the second time.
         """
         examples = tf.reduce_sum(tf.cast(valid_mask, tf.float64))[tf.newaxis]
+        # A loss with random numbers would have other values the second time.
         first = [] if losses is None else [weighted_sums(losses, weights)]
         others = (sums(labels, predictions, weights) for sums in self._sums[len(first) :])
         return tf.concat([examples, *first, *others], axis=0)

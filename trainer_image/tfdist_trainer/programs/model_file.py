@@ -60,6 +60,7 @@ def load(name: str, field: str) -> keras.Model:
     """
     path = Path(name)
     try:
+        # Before Keras opens it: HDF5 files and SavedModels bring code.
         _check_kind(path)
         _check_content(path)
         return keras.models.load_model(name, compile=False, safe_mode=True)

@@ -95,6 +95,7 @@ def worker_of(strategy: Any) -> Worker | None:
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return None
     extended = strategy.extended
+    # Without it a gang would train as single workers, each with the wrong result: no fallback.
     if not hasattr(extended, "_in_multi_worker_mode"):
         reject(MULTI_WORKER)
     if not extended._in_multi_worker_mode():
@@ -132,6 +133,7 @@ def _keep_mirrored_strategies_local(strategy: Any) -> None:
     original = getattr(mirrored_strategy, "all_local_devices", None)
     if worker is None or original is None:
         reject(LOCAL_DEVICES)
+    # In a connected process TensorFlow lists the devices of all workers.
     own = strategy.extended.worker_devices[0].partition("/device")[0]
 
     @functools.wraps(original)
@@ -164,6 +166,7 @@ def local_updates(strategy: Any) -> Iterator[None]:
     extended = strategy.extended
     if not hasattr(extended, "_use_merge_call"):
         reject(MERGE_CALL)
+    # On this strategy object only, and only while a step is traced.
     extended._use_merge_call = lambda: False
     try:
         yield
