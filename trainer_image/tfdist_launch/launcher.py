@@ -135,7 +135,7 @@ class Launcher:
         )
 
     def _connection_lost(self, lease_expired: bool) -> None:
-        # The end of a gang closes all connections; that is no loss.
+        # The end of a gang closes all connections, which is not a loss.
         if self._machine.state is not MemberState.OVER:
             log.event("leader-lost", leaseExpired=lease_expired)
         self._carry_out(self._machine.connection_lost(lease_expired=lease_expired))

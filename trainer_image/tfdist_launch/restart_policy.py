@@ -47,7 +47,7 @@ class RestartPolicy:
             newest_checkpoint: the step of the gang's newest checkpoint, or -1.
             ran_seconds: how long the training process of the failed member ran.
         """
-        # A new checkpoint is progress: the back-off begins anew, and an error is no repetition.
+        # A new checkpoint is progress: the back-off begins anew, and an error does not count as repeated.
         used = budget.at_checkpoint(self.restarts, newest_checkpoint)
         if used is not self.restarts:
             self._last_error = None

@@ -93,7 +93,7 @@ def parse(arguments: Sequence[str]) -> Options:
     """Return the options of the command line; exits like argparse if they are invalid."""
     parser = argparse.ArgumentParser(
         prog="tfdist-launch",
-        description="Run a replica's training process, and restart it in place together with those of its gang.",
+        description="Run a replica's training process, and restart it in place together with its gang.",
     )
     parser.add_argument(
         "--cold",

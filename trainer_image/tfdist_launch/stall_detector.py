@@ -38,7 +38,7 @@ class StallDetector:
         """Return for how long round `number` has made no progress, if that exceeds the deadline."""
         if self.deadline is None:
             return None
-        # A new round starts slowly: its own pauses count, and not those of the last one.
+        # A new round starts slowly: its own pauses count, and not the last one's.
         if number != self.round:
             self.round, self.changed_at, self.longest_pause_seconds = number, now, 0.0
             self._progress, self._changes = {}, {}
@@ -47,7 +47,7 @@ class StallDetector:
         pauses = pauses_of(reports.values(), self.changes, self.longest_pause_seconds)
         limit = deadline_seconds(self.deadline, pauses, learned_minimum=LEARNED_MINIMUM_SECONDS)
         idle = now - self.changed_at
-        # Without any report there is no progress to miss.
+        # Without any report nothing is known to have stopped.
         return idle if reports and idle > limit else None
 
     def _update(self, progress: dict[int, tuple[object, ...]], now: float) -> None:

@@ -36,7 +36,7 @@ def start() -> None:
 
 
 def install() -> None:
-    """Make the first import of `keras` in a script prepare `fit`, and that of `tensorflow` its first operation."""
+    """Make the first import of `keras` in a script prepare `fit`, and of `tensorflow` its first operation."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         import random  # noqa: PLC0415  takes milliseconds of each Python process
 

@@ -309,7 +309,7 @@ class TrainingLoop:
 
     def _save(self) -> None:
         """Write a checkpoint at the current cursor; a collective, in which only the chief writes."""
-        # All members take part, and then only the chief writes: its statistics must be those of all.
+        # All members take part, and then only the chief writes: its statistics must be averaged over all.
         self._batch_norm_sync.run(1.0 if self._input.examples.count else 0.0)
         # A checkpoint that is not finite would be restored again and again.
         if not self._finite.run():

@@ -86,6 +86,6 @@ def _read(folder: StorageFolder, digest: str, *, strict: bool) -> Mapping[str, A
         return None
     if strict:
         raise ConfigurationError(
-            f"training.config: differs from the configuration that {path} was created with; use that of the training"
+            f"training.config: differs from the configuration that {path} was created with; use the training's"
         )
     return None

@@ -108,7 +108,7 @@ class StoredCheckpoint:
             raise DamagedError(f"{self}: not a complete checkpoint: {error.strerror}") from None
         for name, expected in record.files.items():
             if self._file_record(fetched.path / name) != expected:
-                raise DamagedError(f"{self}: {name} is damaged: its size or checksum is not that of {RECORD}")
+                raise DamagedError(f"{self}: {name} is damaged: its size or checksum differs from {RECORD}")
         self._fetched = record, fetched
         return record
 

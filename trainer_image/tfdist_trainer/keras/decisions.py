@@ -47,7 +47,7 @@ def batch_callbacks(callbacks: Iterable[Any], methods: Sequence[str]) -> list[st
 
 
 def _needs_each_batch(callback: Any, method: str) -> bool:
-    # Methods that are set on the instance hide those of the class.
+    # Methods that are set on the instance hide the class's.
     if method in vars(callback):  # of LambdaCallback
         return True
     owner = next((each for each in type(callback).__mro__ if method in vars(each)), keras.callbacks.Callback)

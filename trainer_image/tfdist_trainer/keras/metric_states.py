@@ -56,7 +56,7 @@ def doubt(variable: Any, change: Change) -> str:
     done = "replaces the state of this metric" if change == "replaced" else "does not only add to the state"
     used = "mean" if change == "replaced" else "sum"
     return (
-        f"update_state {done}, which is the {used} of those of the workers, and can differ from that of one worker: "
+        f"update_state {done}, which is the {used} over the workers, and can differ from one worker's: "
         'keep sums and counts, a maximum or a minimum, or declare add_variable(aggregation="mean")'
     )
 

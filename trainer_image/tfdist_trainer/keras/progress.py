@@ -151,7 +151,7 @@ class ProgressHooks:
         return None if iterations is None else iterations * per_iteration
 
     def _has_batch_metrics(self) -> bool:
-        """Return whether the metrics of a batch are right: tf_keras adds up those of several replicas.
+        """Return whether the metrics of a batch are right: tf_keras adds up several replicas'.
 
         No division corrects them: some are sums, some the value of all replicas already. At the end of an epoch they
         are right.

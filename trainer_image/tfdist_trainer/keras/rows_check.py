@@ -14,7 +14,7 @@ from tfdist_trainer.keras.replica_step import examples_in
 _BEGIN: Final = "The parts of a batch have different numbers of rows, of which each worker takes its own:"
 _REMEDY: Final = (
     "Batches of different sizes are possible in data sets that are batched and then zipped, by tf.data.Dataset.zip. If "
-    "a batch is a graph, or has a part that is no row of it, such as a vocabulary, let each worker read batches of its "
+    "a batch is a graph, or has a part without rows, such as a vocabulary, let each worker read batches of its "
     "own by strategy.distribute_datasets_from_function, or make each graph one row, of ragged tensors"
 )
 _FAILED: Final = re.compile(rf"assertion failed: \[({_BEGIN}.*?{re.escape(_REMEDY)})\]", re.DOTALL)

@@ -78,7 +78,7 @@ class TrainedAlone:
         return fit
 
     def _train_alone(self, model: Any) -> None:
-        # A model that a callback trains on the side is no mistake.
+        # A callback may train a model on the side.
         if self._running or self._is_reported:
             return
         self._is_reported = True

@@ -44,7 +44,7 @@ class MetricCollection:
         if duplicates := [name for name, count in names.items() if count > 1]:
             raise ConfigurationError(
                 f"training.program: metrics() returns two metrics with the name {duplicates[0]!r}; names must differ, "
-                "and 'loss' is that of loss()"
+                "and 'loss' is the name of loss()"
             )
         self.size = 1 + sum(metric.size for metric in self.metrics)
         self._sums = [traced(f"metric {metric.name!r}", metric.sums) for metric in self.metrics]

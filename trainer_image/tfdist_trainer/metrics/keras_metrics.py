@@ -34,7 +34,7 @@ class KerasMetric(AdditiveMetric):
         if not additive:
             raise ConfigurationError(
                 f"metric {metric.name!r} ({type(metric).__name__}): its state is not sums that start from zero, so "
-                "those of several workers cannot be added; use another, or a WeightedMean of your own"
+                "the states of several workers cannot be added; use another, or a WeightedMean of your own"
             )
         if not self._variables or not self._has_result():
             raise ConfigurationError(

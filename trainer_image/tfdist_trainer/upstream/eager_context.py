@@ -18,7 +18,7 @@ CONFIG: Final = Hook(
     package="tensorflow",
     name=f"{MODULE}:context().config",
     reason="`tf.distribute.Server` takes the settings of devices and threads as a `ConfigProto`; without one it "
-    "ignores those of `tf.config`, which has no public way to read them all.",
+    "ignores the settings of `tf.config`, which has no public way to read them all.",
     missing="a worker or parameter server ends with a configuration error",
 )
 HANDLE: Final = Hook(
@@ -47,7 +47,7 @@ START: Final = Hook(
     package="tensorflow",
     name=f"{MODULE}:Context.ensure_initialized",
     reason="A script may begin with its data, but TensorFlow connects workers only before its first operation, and "
-    "`tf.config` changes devices and threads until then. There is no public way to act right before it.",
+    "`tf.config` changes devices and threads until then. No public way exists to act right before it.",
     missing="a script has to create MultiWorkerMirroredStrategy before its first operation",
     parameters=("self",),
 )

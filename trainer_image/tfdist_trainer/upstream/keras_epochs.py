@@ -29,7 +29,7 @@ ENUMERATE: Final = Hook(
 FIRST_BATCHES: Final = Hook(
     package="keras",
     name="keras.src.trainers.data_adapters.generator_data_adapter:GeneratorDataAdapter()._first_batches",
-    reason="The shapes of a generator's batches are those of its first one, which it would not yield again.",
+    reason="The shapes of a generator's batches come from its first one, which it would not yield again.",
     missing="the first batch of a generator is not trained on",
 )
 ARRAYS: Final = Hook(

@@ -58,7 +58,7 @@ BUILD: Final = _hook(
 )
 REDUCE_LOSS: Final = _hook(
     f"{_LOSS}:reduce_weighted_values",
-    "A loss that is no mean over examples needs a scale of its own to be exact.",
+    "A loss other than a mean over examples needs a scale of its own to be exact.",
     ("values", "sample_weight", "mask", "reduction", "dtype"),
 )
 MASK: Final = _hook(
@@ -125,7 +125,7 @@ SYNCHRONIZED_MOMENTS: Final = _hook(
 )
 ASSIGN: Final = _hook(
     "keras.src.backend.tensorflow.core:Variable._direct_assign",
-    "Shows which statistics a step changes, such as those of BatchNormalization: they differ between replicas.",
+    "Shows which statistics a step changes, such as BatchNormalization's: they differ between replicas.",
     ("self", "value"),
 )
 RESET_METRICS: Final = _hook(
@@ -174,7 +174,7 @@ LOAD_EXPORTED: Final = Hook(
 PARSE_EXPORTED: Final = Hook(
     package="tensorflow",
     name="tensorflow.python.saved_model.loader_impl:parse_saved_model_with_debug_info",
-    reason="The functions that save a table, such as that of `StringLookup`, name the worker that has exported it.",
+    reason="The functions that save a table, as `StringLookup` has, name the worker that has exported it.",
     missing=_KERAS_FIT,
     parameters=("export_dir",),
 )

@@ -24,7 +24,7 @@ MULTI_WORKER: Final = Hook(
 MERGE_CALL: Final = Hook(
     package="tensorflow",
     name=f"{_EXTENDED}._use_merge_call",
-    reason="Optimizers update variables by `merge_call`, which no `tf.cond` may contain, such as that of gradient "
+    reason="Optimizers update variables by `merge_call`, which no `tf.cond` may contain, as in gradient "
     "accumulation. Gradients are equal on all replicas then, so each can update its own copy.",
     missing="training ends with a configuration error",
     parameters=("self",),
@@ -54,8 +54,8 @@ KEYS: Final = Hook(
 NUMBER: Final = Hook(
     package="tensorflow",
     name="tensorflow.python.distribute.values:DistributedVariable.numpy",
-    reason="Variables of one process are numbers, as in `float(optimizer.learning_rate)`, and those of a strategy are "
-    "not.",
+    reason="Variables of one process are numbers, as in `float(optimizer.learning_rate)`, and variables of a strategy "
+    "are not.",
     missing="`float` and `int` of a variable of the strategy fail",
     parameters=("self",),
 )
