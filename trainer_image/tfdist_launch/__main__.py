@@ -16,7 +16,9 @@ from tfdist_trainer import errors, log
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a replica's training process and exit with its code."""
     options = settings.parse(sys.argv[1:] if arguments is None else arguments)
+    # Before anything else starts: no program of the replica may inherit the key (ADR 32).
     key = settings.take_key(os.environ)
+    # A replica without a gang costs no launcher: the command takes the place of process 1.
     if not settings.has_launch_settings(os.environ):
         _exec(options.command)
     # Imported late: it takes a moment, which a command without a gang need not wait for.
@@ -28,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except errors.TrainerError as error:
         log.error(f"tfdist-launch: {error}")
         code = int(error.exit_code)
+    # Not sys.exit, which would wait for a thread that still dumps stacks.
     sys.stdout.flush()
     os._exit(code)
 

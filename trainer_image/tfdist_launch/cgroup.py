@@ -23,6 +23,7 @@ class CgroupMemory:
 
     def oom_kills(self) -> int:
         """Return the number of processes that the OOM killer has killed; 0 if it is not known."""
+        # Version 2 first; a node has one of the two.
         for name in ("memory.events", "memory/memory.oom_control"):
             for line in _read(self.root / name).splitlines():
                 key, _, value = line.partition(" ")

@@ -46,6 +46,7 @@ async def receive_messages(lines: LineReader, on_message: OnMessage) -> bool:
     """Pass on every message until the connection is lost; return whether its lease has expired."""
     while True:
         try:
+            # The lease: a peer sends a message each second, so silence for this long is a lost connection.
             async with asyncio.timeout(LEASE_SECONDS):
                 line = await lines.next(MAX_MESSAGE_BYTES)
         except TimeoutError:
@@ -55,6 +56,7 @@ async def receive_messages(lines: LineReader, on_message: OnMessage) -> bool:
         try:
             message = decode(line)
         except ValueError:
+            # One unknown message does not end a gang: a later version may send more kinds.
             log.event("invalid-message", text=line[:100])
             continue
         on_message(message)
@@ -118,10 +120,12 @@ class LeaderServer:
         hello = await self._authenticate(link, lines, writer)
         if hello is None:
             return
+        # Only now: a peer that has not proved the token gets no messages.
         self._writers[link] = writer
         self._empty.clear()
         self._on_hello(link, hello)
         lease_expired = await receive_messages(lines, lambda message: self._on_message(link, message))
+        # Closed before the leader hears of it, so that no effect of the loss is sent over this connection.
         self.close(link)
         self._on_loss(link, lease_expired)
 
@@ -132,11 +136,13 @@ class LeaderServer:
         pending connection is dropped.
         """
         self._pending[link] = writer
+        # The oldest pending connection goes: a real member answers within milliseconds, a port scan never.
         if len(self._pending) > self._max_pending:
             self._pending.pop(next(iter(self._pending))).transport.abort()
         try:
             return await authenticate_member(lines, writer, self._token)
         except ProtocolMismatchError as error:
+            # Another version of TFDist is told why; a peer without the token learns nothing.
             writer.write(encode(LauncherRejected(reason=str(error))))
             writer.close()
             self._log_rejected(writer, error)
@@ -184,6 +190,7 @@ class LeaderClient:
 
     async def connect(self, hello: Hello, on_connected: Callable[[], None]) -> None:
         """Connect to the leader, without a time limit, and receive its messages until the connection is lost."""
+        # The name of the leader may resolve to another pod for a while: only a proved leader counts as connected.
         lines, self._writer = await self._authenticate(hello)
         on_connected()
         lease_expired = await receive_messages(lines, self._on_message)
@@ -208,6 +215,7 @@ class LeaderClient:
                     text = f"the handshake with the launcher of member 0 at {self._address} failed: {error}"
                     log.event("waiting", message=text)
                 mismatch = isinstance(error, ProtocolMismatchError)
+                # A mismatch may be another job's launcher at an old address: only one that lasts is a wrong image.
                 mismatch_since = (mismatch_since or loop.time()) if mismatch else None
                 if mismatch_since is not None and loop.time() - mismatch_since >= PROTOCOL_MISMATCH_SECONDS:
                     self._on_protocol_mismatch(str(error))
@@ -223,6 +231,7 @@ class LeaderClient:
     async def flush(self) -> None:
         """Close the connection; return when everything queued is sent, at the latest after `FLUSH_TIMEOUT_SECONDS`."""
         if self._writer is not None:
+            # Asyncio sends what is queued before it closes.
             self._writer.close()
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(FLUSH_TIMEOUT_SECONDS):
@@ -255,6 +264,7 @@ async def _open_connection(host: str, port: int) -> tuple[asyncio.StreamReader, 
     except TimeoutError:
         raise OSError(f"the name server does not answer within {RESOLVE_TIMEOUT_SECONDS:.0f} s") from None
     errors = []
+    # One after the other, each with its own limit: the record of a deleted pod may come first and not answer.
     for address in dict.fromkeys(str(entry[4][0]) for entry in entries):
         try:
             # not `wait_for`: in Python 3.11 it ignores a cancellation when the connection opens at the same moment

@@ -49,6 +49,8 @@ class Coordinator:
             restart_policy = RestartPolicy.of(gang, job.uid)
         except ValueError as error:
             raise UsageError(f"TFDIST_JOB: launch.gang.rules: {error}") from None
+        # The time makes identifiers unique after a restart of the leader within one attempt: the controller counts by
+        # them.
         history = FailureHistory(f"{job.attempt}-{int(time.time() * 1000):x}", now_text)
         independent = settings.independent_roles
         self.leader = Leader(
@@ -109,10 +111,12 @@ class Coordinator:
     def tick(self) -> None:
         """Carry out what is due, and log which members the gang waits for."""
         now = time.monotonic()
+        # First, so that the stall check sees the state that is due.
         self._carry_out(self.leader.tick(now))
         if now - self._ran_at > UNREACHABLE_SECONDS:  # a paused launcher receives no reports
             self._stall_detector.changed_at += now - self._ran_at
         self._ran_at = now
+        # At each tick once stacks are requested: the round ends when all have come.
         if now - self._checked_at >= STALL_CHECK_SECONDS or self._stacks_requested_at is not None:
             self._checked_at = now
             self._check_for_stall(now)
@@ -121,6 +125,7 @@ class Coordinator:
     def report(self) -> GangReport:
         """Return a report of the gang that is at most `REPORT_CACHE_SECONDS` old; its failures are always current."""
         now, count = time.monotonic(), self.leader.history.count
+        # A new failure is never served late: the report ends with this process.
         if self._report is None or self._report[1] != count or now - self._report[0] > REPORT_CACHE_SECONDS:
             self._report = now, count, gang_report(self.leader, now)
         return self._report[2]
@@ -139,6 +144,7 @@ class Coordinator:
         self._carry_out(self.leader.member_connected(link, hello, time.monotonic()))
 
     def _handle_message(self, link: int, message: Message) -> None:
+        # Kept here: stacks are text for people, and the state machine decides nothing by them.
         if isinstance(message, Stacks):
             slot = self.leader.slot_of(link)
             if slot is not None and message.round == slot.round:
@@ -152,6 +158,7 @@ class Coordinator:
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
+                # Later, not at once: the member's reaction would call the leader while it still returns effects.
                 case Send(link, message) if link == LOCAL:
                     asyncio.get_running_loop().call_soon(self._on_message, message)
                 case Send(link, message):
@@ -168,6 +175,7 @@ class Coordinator:
             self._stacks_requested_at = None
             return
         running = [slot for slot in self.leader.slots if slot.active and slot.link is not None]
+        # First the stacks of all, while they still wait for each other; only then the processes are stopped.
         if self._stacks_requested_at is None:
             self._stacks_requested_at, self._stacks = now, {}
             self._carry_out([Send(s.link, StacksRequest(round=s.round)) for s in running if s.link is not None])

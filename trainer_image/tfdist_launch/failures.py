@@ -77,6 +77,7 @@ def process_failure(
         seconds: time since the first failure of its round.
         completed: names of the members that it needs and that have exited with 0 in this round.
     """
+    # The OOM killer may have killed a child alone: then the process fails with its own error, which stays first.
     oom_killed = result.signal == signal.SIGKILL and bool(result.out_of_memory)
     message = result.out_of_memory if oom_killed else result.termination
     if result.out_of_memory and not oom_killed:

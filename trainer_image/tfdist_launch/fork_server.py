@@ -68,6 +68,7 @@ class CapturedErrors:
                 return True
             if not data:
                 return False
+            # A cause is in the last lines; a log may be of any size.
             self._end = (self._end + data)[-_TAIL_BYTES:]
             with contextlib.suppress(OSError):  # the log may have no reader any more, which must not end the process
                 while data:
@@ -112,11 +113,14 @@ class _Child:
 def main(arguments: Sequence[str]) -> None:
     """Serve the launcher at the socket of descriptor `arguments[0]`; in a fork, return after the training process."""
     parent, command = int(arguments[1]), arguments[4:]
+    # Before the imports, which take seconds: a launcher that is killed meanwhile must not leave this process.
     _set_parent_death_signal(parent)
     channel = socket.socket(fileno=int(arguments[0]))
     python = None if arguments[2] == "cold" else parse_python_command(command)
+    # A runtime or a thread does not survive a fork (ADR 15): then each process is started by exec.
     if python is not None and not _preload(python):
         python = None
+    # Python commands write their own cause; of any other command only the end of its standard error is known.
     request = _serve(channel, captures=python is None)
     if request is None:
         return
@@ -133,10 +137,12 @@ def _preload(python: PythonCommand) -> bool:
         preload.trainer()
     else:
         preload.script()
+    # Checked, not assumed: a later version of TensorFlow, or a module of the image, may start threads on import.
     if preload.is_started() or threading.active_count() > 1:
         reason = "an imported module has started TensorFlow's runtime or a thread: the fork server forks nothing"
         log.event("cold-start", reason=reason)
         return False
+    # What is garbage now would stay frozen in all forks.
     gc.collect()
     gc.freeze()  # a collection in a fork would write to, and so copy, every page with an object
     return True
@@ -147,6 +153,7 @@ def _serve(channel: socket.socket, *, captures: bool) -> dict[str, Any] | None:
 
     With `captures` the end of a process's standard error is its termination message, unless it has written one.
     """
+    # SIGCHLD must wake `select`: a signal handler alone would leave an exit unnoticed until the next request.
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing)
@@ -187,7 +194,9 @@ def _serve(channel: socket.socket, *, captures: bool) -> dict[str, Any] | None:
 
 def _leave_fork_server(channel: socket.socket, pipe: tuple[int, int]) -> None:
     """Undo in a fork the signal handling and the descriptors of the fork server."""
+    # A group of its own: signals reach its children too, and not the fork server.
     _lead_process_group(0)
+    # Not inherited by a fork.
     _set_parent_death_signal(os.getppid())
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -212,8 +221,10 @@ def _reap(channel: socket.socket, processes: dict[int, _Child]) -> None:
         if pid == 0:
             return
         child = processes.pop(pid, None)
+        # An orphan that this process has inherited; nobody asks for it.
         if child is None:
             continue
+        # A child that the process has left would hold its ports and GPUs into the next round.
         _kill(pid)
         child.finish(failed=status != 0)
         _send(channel, program=child.id, status=status)
@@ -237,6 +248,7 @@ def _lead_process_group(pid: int) -> None:
 def _set_parent_death_signal(parent: int) -> None:
     """Make the kernel kill this process when its parent exits, also after an exec."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # The parent may have exited before the call of prctl, which then never fires.
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -251,6 +263,7 @@ def _exec(command: Sequence[str]) -> None:
 
 def _run(python: PythonCommand) -> None:
     """Run a script or module as the interpreter would."""
+    # Before the script: the launcher takes a process that never beats for one that cannot hang.
     heartbeat.attach(os.environ)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()  # else each fork would draw the same numbers

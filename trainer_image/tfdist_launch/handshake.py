@@ -50,11 +50,13 @@ async def authenticate_member(lines: LineReader, writer: asyncio.StreamWriter, t
     Raises:
         HandshakeError: the member does not have it.
     """
+    # A new one for each connection, so that a recorded proof cannot be sent again.
     nonce = secrets.token_hex(16)
     writer.write(encode(Challenge(nonce=nonce)))
     hello = await _receive(lines)
     if not isinstance(hello, Hello):
         raise HandshakeError(f"its first message is {hello.kind}, not hello")
+    # Before the proof: another version may sign other fields, and its failed proof would be reported as a wrong token.
     if hello.protocol != PROTOCOL:
         raise ProtocolMismatchError(f"the launcher of rank {hello.rank}", hello.protocol)
     if not _is_equal(hello.proof, _member_proof(token, nonce, hello)):
@@ -72,6 +74,7 @@ async def authenticate_to_leader(lines: LineReader, writer: asyncio.StreamWriter
     challenge = await _receive(lines)
     if not isinstance(challenge, Challenge):
         raise HandshakeError(f"its first message is {challenge.kind}, not challenge")
+    # As in the leader: the version first, which explains a proof that cannot match.
     if challenge.protocol != PROTOCOL:
         raise ProtocolMismatchError("the launcher of member 0", challenge.protocol)
     signed_hello = hello.model_copy(update={"nonce": secrets.token_hex(16)})
@@ -79,6 +82,7 @@ async def authenticate_to_leader(lines: LineReader, writer: asyncio.StreamWriter
     writer.write(encode(signed_hello.model_copy(update={"proof": proof})))
     welcome = await _receive(lines)
     expected = _leader_proof(token, signed_hello.nonce, challenge.nonce)
+    # The member checks the leader too: a pod at an old address of the leader must not start or stop processes.
     if not isinstance(welcome, Welcome) or not _is_equal(welcome.proof, expected):
         raise HandshakeError("the server at this address does not have the token of this attempt")
 
@@ -106,6 +110,7 @@ def _leader_proof(token: str, response: str, challenge: str) -> str:
 
 
 def _is_equal(proof: str, expected: str) -> bool:
+    # In constant time, and for any text that a peer may send.
     return hmac.compare_digest(proof.encode(errors="replace"), expected.encode())
 
 

@@ -88,23 +88,29 @@ class Launcher:
         """Run this replica and return its exit code."""
         loop = asyncio.get_running_loop()
         self._exit = loop.create_future()
+        # By the loop: a handler that interrupts Python code anywhere could call the state machine while it changes.
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._termination_requested)
+        # Process 1 inherits every orphan of the container.
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         first = replica_report(self._settings.job, 0, None)
         coordinator = self._coordinator
         self._reporter = LeaderReporter(first, loop, coordinator.report) if coordinator else Reporter(first)
+        # The report server first: the controller sees this replica while TensorFlow is imported.
         if self._report_port:
             report_server.serve(self._reporter, self._report_port, self._dump_stacks)
+        # The leader listens before its own member connects.
         if self._coordinator is not None:
             await self._coordinator.listen(self._settings.port)
         if self._settings.standby and not self._has_standby:
             reason = "only the bundled trainer supports standby processes"
             log.event("no-effect", field="runPolicy.standby", reason=reason)
+        # Now, not with the first round: the import takes seconds in which the members connect anyway.
         self._supervisor.start_fork_server()
         self._carry_out(self._machine.start())
         self._background(self._tick())
         exit_ = await self._exit
+        # Messages first: the other members need the exit of this one, and this process is gone afterwards.
         await self._shut_down()
         self._supervisor.write_termination_message(exit_.termination)
         self._supervisor.close()
@@ -129,6 +135,7 @@ class Launcher:
         )
 
     def _connection_lost(self, lease_expired: bool) -> None:
+        # The end of a gang closes all connections, which is not a loss.
         if self._machine.state is not MemberState.OVER:
             log.event("leader-lost", leaseExpired=lease_expired)
         self._carry_out(self._machine.connection_lost(lease_expired=lease_expired))
@@ -149,6 +156,7 @@ class Launcher:
                 status = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
+            # Only the supervisor waits for the fork server: reaped here, its exit code would be lost.
             if status is None or status.si_pid == self._supervisor.fork_server_pid:
                 return
             with contextlib.suppress(ChildProcessError):
@@ -174,6 +182,7 @@ class Launcher:
     def _connect(self, hello: Hello) -> None:
         if self._coordinator is not None:
             self._machine.connection_established()
+            # Later, as over a connection: the member's actions are carried out first.
             asyncio.get_running_loop().call_soon(self._coordinator.connect_local, hello)
         else:
             self._background(
@@ -188,6 +197,7 @@ class Launcher:
 
     async def _shut_down(self) -> None:
         """Send all queued messages; a leader also waits until its members have disconnected."""
+        # Messages to the own leader are calls that are due in the next turn of the loop.
         await asyncio.sleep(0)
         if self._coordinator is not None:
             await asyncio.gather(self._coordinator.close(), self._wait_for_report(self._coordinator.has_succeeded))
@@ -196,6 +206,7 @@ class Launcher:
 
     async def _wait_for_report(self, succeeded: bool) -> None:
         """Wait until the controller has read a failure shortly before the end: the report ends with this process."""
+        # A report that was served before the last failure does not count.
         self._failures_reported.clear()
         if succeeded:
             with contextlib.suppress(TimeoutError):
@@ -218,6 +229,7 @@ class Launcher:
         heartbeat_at = 0.0
         while True:
             current = self._process_report()
+            # Between two processes the last progress stays visible.
             self._last_report = current or self._last_report
             report = replica_report(self._settings.job, self._machine.round, current, self._last_report)
             if self._coordinator is not None:
@@ -226,6 +238,7 @@ class Launcher:
                     self._failures_reported.set()
             if self._reporter is not None:
                 self._reporter.replace(report)
+            # Only while a round trains: the standby process takes processor time from it (ADR 17).
             self._prepare_standby(current, loop.time())
             if loop.time() >= heartbeat_at:
                 heartbeat_at = loop.time() + HEARTBEAT_INTERVAL_SECONDS
@@ -251,11 +264,13 @@ class Launcher:
 
     def _is_alive(self, now: float) -> bool:
         beats = self._supervisor.heartbeat.beats if self._supervisor.heartbeat else 0
+        # A process that has never beaten may be importing, or is not Python: it is not taken for dead.
         if beats != self._beats[0] or not beats:
             self._beats = beats, now
         return now - self._beats[1] < HEARTBEAT_TIMEOUT_SECONDS
 
     async def _send_stacks(self, number: int) -> None:
+        # In a thread: it sleeps, and the loop must keep the lease alive.
         text = await asyncio.to_thread(self._dump_stacks)
         self._send(Stacks(round=number, text=text))
 
@@ -266,6 +281,7 @@ class Launcher:
             return "the training process cannot dump its stacks\n"
         deadline = time.monotonic() + STACKS_TIMEOUT_SECONDS
         text, quiet_polls = "", 0
+        # `faulthandler` marks no end, so the end is a pause.
         while time.monotonic() < deadline and not (text and quiet_polls >= STACKS_QUIET_POLLS):
             time.sleep(STACKS_POLL_SECONDS)
             before, text = text, heartbeat.stacks()
@@ -274,5 +290,6 @@ class Launcher:
 
     def _background(self, coroutine: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
+        # Asyncio keeps no strong reference to a task.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -75,10 +75,13 @@ class Leader:
 
     def member_connected(self, link: Link, hello: Hello, now: float) -> list[Effect]:
         """Handle the `Hello` of a launcher over a new connection."""
+        # Each input shows that the leader itself runs; a gap between two means that it was paused.
         self._reachability.observe(self.slots, now)
+        # An old launcher of the rank must not take the slot back from its successor.
         reason = slots.rejection_reason(self.slots, self.restart_policy.job, hello)
         if reason:
             return [Send(link, LauncherRejected(reason=reason)), Close(link)]
+        # A member that was disconnected at the end of the gang still learns how it ended.
         if self._final_message is not None:
             return [Send(link, self._final_message)]
         slot = self.slots[hello.rank]
@@ -90,12 +93,15 @@ class Leader:
             )
             # The old launcher may still run its process, unless it is the same launcher that connects again.
             effects += [Close(previous), *self.member_disconnected(previous, now, lease_expired=is_replaced)]
+        # The same launcher is back after a silence: its node or the network failed, and not its process (ADR 24).
         if slot.precedence == hello.precedence and (slot.lease_expired or hello.wait_seconds):
             self._record_unreachable(slot, now)
         slot.link, slot.precedence, slot.lease_expired, slot.terminating = link, hello.precedence, False, False
         slot.received_at = now
         self._links[link] = slot
+        # A new leader continues the numbers of its predecessor: a member starts only newer rounds.
         self.round = max(self.round, hello.highest_round)
+        # Fencing: the member may know of a leader whose processes have not stopped yet.
         self.not_before = max(self.not_before, now + hello.wait_seconds)
         return effects + self.tick(now)
 
@@ -109,6 +115,7 @@ class Leader:
         if (was_active or lease_expired) and not self._is_independent(slot):
             self._reachability.member_left = True
             self._reachability.lease_expired = self._reachability.lease_expired or lease_expired
+        # Fencing (ADR 15): the other side may notice only a lease later, and its process runs until then.
         if lease_expired:
             slot.lease_expired = True
             self.not_before = max(self.not_before, now + FENCING_SECONDS)
@@ -129,7 +136,9 @@ class Leader:
                 slot.heartbeat = message if slot.active else slot.heartbeat
                 return []
             case Terminating():
+                # The pod is going: what its peers report next follows from that.
                 slot.terminating = self._reachability.member_left = True
+            # Only of the current round: a message may be late.
             case ProcessExited(round=number) if slot.active and number == slot.round:
                 return self._process_exited(slot, message, now) + self.tick(now)
             case ProcessStopped(round=number) if slot.process is ProcessState.STOPPING and number == slot.round:
@@ -148,12 +157,16 @@ class Leader:
     def tick(self, now: float) -> list[Effect]:
         """Return the effects that are due at this time and in this state."""
         self._reachability.observe(self.slots, now)
+        # The wait for a root cause behind `PeerLost` is over.
         if self._stop_at is not None and now >= self._stop_at:
             return self._end_round() + self.tick(now)
+        # The cause is decided when all have exited: the decisive exit may be the last to arrive.
         if self.state is GangPhase.ENDING and not any(slot.active for slot in self.slots):
             effects = self._round_ended(now)
             if effects:
                 return effects
+        # The invariant of the module: all connected, no process left, and every lease that expired has expired on both
+        # sides.
         if self.state is GangPhase.WAITING and now >= self.not_before and all(slot.ready for slot in self.slots):
             self.state = GangPhase.RUNNING
             self._reachability.begin_round()
@@ -177,7 +190,9 @@ class Leader:
         """Begin a round of the slots `started`: all with one number, or if `independent` each with its own."""
         effects: list[Effect] = []
         self.round += not independent
+        # All or none: processes of two kinds would wait for each other at different points (ADR 17).
         standby = not independent and all(slot.standby == self.round for slot in started)
+        # By the round, so that all members agree, also one whose pod was replaced.
         other_port = self._standby and self.round % 2 == 1
         for slot in started:
             self.round += independent
@@ -189,21 +204,27 @@ class Leader:
     def _process_exited(self, slot: Slot, message: ProcessExited, now: float) -> list[Effect]:
         """Handle the exit of a process that was not stopped."""
         slot.process, slot.standby = ProcessState.NONE, message.standby
+        # The last report of the process is newer than its last heartbeat.
         if message.report is not None:
             slot.heartbeat = Heartbeat(alive=False, report=message.report)
         result = message.outcome
+        # Of the first failure only: the later ones are measured from it.
         if self.state is GangPhase.RUNNING:
             self._failed_at, self._events.unresponsive = now, slots.first_unresponsive(self.slots)
         completed = slots.completed_members(self.slots, self._independent)
         failure = process_failure(slot.member, result, now - self._failed_at, completed)
+        # A failure that the job's rules ignore is as good as success.
         if result.ok or classify(failure, self.restart_policy.failure_policy).action is Action.IGNORE:
             slot.done = True
             return self._finish(GangSucceeded()) if self._is_complete() else []
         slot.failure = None if slot.terminating else failure
+        # Others train on without it; only this member is restarted.
         if self._is_independent(slot) and not slot.terminating and self.state is GangPhase.RUNNING:
             return self._independent_failed(slot, failure, now)
+        # A cause of its own, or a pod that goes: waiting longer would show nothing new.
         if result.exit_code != ExitCode.PEER_LOST or slot.terminating:
             return self._end_round(result.exit_code) if self._has_no_root_cause else []
+        # If the lost peer still runs, its own report tells a crash from a failure of the network.
         runs = slots.is_any_running(self.slots, failure.lost_peers)
         stop_at = now + (PEER_REPORT_WAIT_SECONDS if runs else ROOT_CAUSE_WAIT_SECONDS)
         if self.state is GangPhase.RUNNING:
@@ -222,6 +243,7 @@ class Leader:
         self.state, self._stop_at = GangPhase.WAITING, None
         policy = self.restart_policy.failure_policy
         cause = find_root_cause(self.slots, self._events, self._reachability, policy, now)
+        # For the next round, which may fail in another way.
         self._events.stalled = None
         for slot in self.slots:
             slot.failure = None
@@ -239,9 +261,11 @@ class Leader:
         self.history.record_secondary(secondary, self.round, slots.last_step(self.slots))
         if failure is None:
             return []
+        # The controller must replace the pod: a new process on the same node would fail again.
         if cause.classification.action is Action.AVOID_NODE:
             return slots.leave_node(self.slots, failure)
         decision = self._decide(failure, cause.classification, now, cause.stacks)
+        # The back-off is a time before which no round begins; members connect meanwhile.
         self.not_before = max(self.not_before, now + decision.delay_seconds)
         return self._fail(failure, cause.classification, decision) if decision.final else []
 
@@ -249,6 +273,7 @@ class Leader:
         """Count the failure of a member that is a separate failure domain."""
         slot.failure = None
         classification = classify(failure, self.restart_policy.failure_policy)
+        # A node that is silent now explains the loss of a peer: it is recorded when it is back.
         outage = self._reachability.is_any_unreachable(self.slots, now)
         if outage and classification.reason in SECONDARY_REASONS:
             self.history.record_secondary([failure], self.round, slots.last_step(self.slots))

@@ -128,6 +128,7 @@ class MemberStateMachine:
 
     def connection_lost(self, *, lease_expired: bool) -> list[Action]:
         """The connection is lost; with `lease_expired` the leader may not have noticed it."""
+        # First: an exit that is reported now must lead to a new connection.
         self.connected = False
         if self.state is MemberState.OVER or self._released:
             return []
@@ -165,11 +166,13 @@ class MemberStateMachine:
         was_stopped, self.state = self.state is MemberState.STOPPING, MemberState.IDLE
         if self._exit is not None:
             return self._over(self._exit)
+        # The process may have saved: the replica ends with its exit code.
         if self.terminating or self._released:
             message = ProcessExited(round=number, outcome=result, report=report)
             return [SendToLeader(message), *self._over(Exit(result.exit_code))]
         if not was_stopped:
             self._result = result
+        # The leader that should hear of this exit is lost: `Hello` says the same, that no process runs.
         if not self.connected:
             return [ConnectToLeader(self._hello())]
         if was_stopped:
@@ -187,6 +190,7 @@ class MemberStateMachine:
         return [SendToLeader(Terminating()), StopProcess(None)]
 
     def _can_start(self, number: int) -> bool:
+        # A round that is not newer is a repeated or late message.
         return self.state is MemberState.IDLE and number > self.round and not self.terminating
 
     def _gang_succeeded(self) -> list[Action]:
@@ -201,7 +205,9 @@ class MemberStateMachine:
             return self._over(exit_)
         if self.state is MemberState.OVER:
             return []
+        # Taken when the process has exited: an exiting launcher would leave it to the kernel, in the middle of a write.
         self._exit = exit_
+        # It is being stopped already.
         if self.state is MemberState.STOPPING:
             return []
         self.state = MemberState.STOPPING

@@ -39,6 +39,7 @@ class TrainingProcess:
         self.has_exited = False
         self.kill_when_started = False
         """Whether it is to be killed as soon as its PID is known."""
+        # Files of its own for each process: a killed one may still write to its file for a moment.
         self.heartbeat = HeartbeatReader(folder / f"heartbeat-{id_}")
         self.message = folder / f"termination-{id_}"
         self.barrier = folder / f"barrier-{id_}" if standby else None
@@ -95,6 +96,7 @@ def _is_exiting(pid: int) -> bool:
         state, *numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return True
+    # A zombie still has its entry, and a killed process exits only after it has released its memory.
     return state in "ZX" or bool(int(numbers[_FLAGS]) & _EXITING)
 
 
@@ -102,6 +104,7 @@ def process_variables(process: TrainingProcess, environ: Mapping[str, str]) -> d
     """Return the environment variables of `process` that are not in `environ` or differ from it."""
     variables = {
         HEARTBEAT_ENV: str(process.heartbeat.path),
+        # The launcher serves the report of the replica.
         REPORT_PORT_ENV: "0",
         ROUND_ENV: str(process.round),
         termination.PATH_ENV: str(process.message),
@@ -118,6 +121,7 @@ def _with_other_ports(text: str) -> str:
     try:
         config: dict[str, Any] = json.loads(text)
         cluster = {role: [_other_port(each) for each in addresses] for role, addresses in config["cluster"].items()}
+    # Left as it is: the process reads it too, and reports the error with its place.
     except (ValueError, KeyError, TypeError, AttributeError):
         return text
     return json.dumps(config | {"cluster": cluster})

@@ -40,6 +40,7 @@ class Reachability:
         """Record that the leader runs, which happens many times a second unless it, or its node, is paused."""
         gap = now - self._ran_at if self._ran_at is not None else 0.0
         self._ran_at = now
+        # The leader itself did not run: that nothing arrived says nothing about the members.
         if gap > UNREACHABLE_SECONDS:
             self._pause_seconds, self._pause_ended_at = gap, now
             for slot in slots:  # no message could be received
@@ -55,6 +56,7 @@ class Reachability:
 
     def root_cause(self, slots: Sequence[Slot], now: float) -> ProcessFailure | None:
         """Return the failure of the member that was unreachable recently and is back; None if there is none."""
+        # First: a leader that was paused makes all members look unreachable.
         if self.leader_was_paused(now):
             return paused_leader(slots[0].member, self._pause_seconds)
         recovered = [

@@ -34,6 +34,7 @@ class LeaderReporter(Reporter):
     def serve(self) -> ProgressReport:
         """Return the current report with the summary of the gang; called in the threads of the report server."""
         future: Future[GangReport] = Future()
+        # In the thread of the loop, which alone changes the state of the gang.
         self._loop.call_soon_threadsafe(lambda: future.set_result(self._gang()))
         try:
             gang = future.result(LOOP_TIMEOUT_SECONDS)
@@ -56,6 +57,7 @@ def replica_report(
             checkpoint restores it.
     """
     if current is None:
+        # Without a checkpoint the next process begins at step 0: the old progress would be wrong.
         first = ProgressReport(role=job.role, index=job.index, attempt=job.attempt, phase=Phase.STARTING)
         is_restored = previous is not None and (job.checkpoint or previous.last_checkpoint)
         kept = previous if previous is not None and is_restored else first
@@ -106,6 +108,7 @@ def _is_alive(slot: Slot) -> bool:
 
 def _notable(slots: Sequence[Slot]) -> list[Slot]:
     """Return the members to describe, in order of rank: those that are not alive first, then the slowest."""
+    # A small gang is shown whole.
     if len(slots) <= MAX_REPORTED_MEMBERS:
         return list(slots)
 

@@ -47,6 +47,7 @@ class RestartPolicy:
             newest_checkpoint: the step of the gang's newest checkpoint, or -1.
             ran_seconds: how long the training process of the failed member ran.
         """
+        # A new checkpoint is progress: the back-off begins anew, and an error does not count as repeated.
         used = budget.at_checkpoint(self.restarts, newest_checkpoint)
         if used is not self.restarts:
             self._last_error = None
@@ -64,6 +65,7 @@ class RestartPolicy:
 
     def _is_repeated(self, classification: Classification, cause: ProcessFailure) -> bool:
         """Return whether the round before failed with the same error; the loss of a peer proves nothing."""
+        # A lost peer neither repeats an error nor separates two equal ones.
         if classification.reason == PEER_LOST:
             return False
         error = ApplicationError(cause.exit_code, cause.summary)

@@ -42,20 +42,25 @@ def find_root_cause(
 ) -> RoundCause:
     """Return the root cause of a round, all of whose processes have exited."""
     failed = [slot.failure for slot in slots if slot.failure is not None]
+    # The stall ended the round; what processes report while they are stopped follows from it.
     if events.stalled is not None:
         failure, stacks = events.stalled
         return RoundCause(failure, STALLED, failed, stacks)
+    # No process has failed: a launcher was lost. Only the leader can tell about itself here.
     if not failed:
         return RoundCause(reachability.root_cause(slots[:1], now))
     first = root_cause(failed, policy)
     classification = classify(first, policy)
+    # An outage explains these failures, whichever detected it first, TensorFlow or the lease (ADR 24).
     if classification.reason in SECONDARY_REASONS:
         outage = reachability.root_cause(slots, now)
         if outage is not None or reachability.lease_expired:
             return RoundCause(outage, DISRUPTION, failed)
+    # The order matters: a process without heartbeats, then a pod that has left, then a partition, explain `PeerLost`.
     has_member_left, code = reachability.member_left, first.exit_code
     if events.unresponsive is not None and not has_member_left and code == ExitCode.PEER_LOST:
         return RoundCause(unresponsive_process(events.unresponsive.member), STALLED, failed)
+    # The controller sees why the pod went, and records that once.
     if has_member_left and code in {ExitCode.PEER_LOST, ExitCode.PREEMPTED}:
         return RoundCause(None, secondary=failed)
     if code == ExitCode.PEER_LOST and (partition := _partition(failed, slots[0].member)):

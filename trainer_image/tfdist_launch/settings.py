@@ -76,8 +76,10 @@ def read_settings(environ: Mapping[str, str], key: str) -> LauncherSettings:
     launch = job.launch
     if launch is None:
         raise UsageError(f"{JOB_ENV}: launch: is missing, so there is no gang to launch")
+    # Two leaders, or none, would end in a wait without an error.
     if (launch.rank == 0) != (launch.gang is not None):
         raise UsageError(f"{JOB_ENV}: launch.gang: must be set for the launcher of rank 0, the leader, and no other")
+    # Authentication is never omitted (ADR 32).
     if not key:
         raise UsageError(f"{LAUNCH_KEY_ENV}: is missing; the controller takes it from the job's Secret")
     text = environ.get(LAUNCH_PORT_ENV, "") or str(LAUNCH_PORT)
@@ -91,7 +93,7 @@ def parse(arguments: Sequence[str]) -> Options:
     """Return the options of the command line; exits like argparse if they are invalid."""
     parser = argparse.ArgumentParser(
         prog="tfdist-launch",
-        description="Run a replica's training process, and restart it in place together with those of its gang.",
+        description="Run a replica's training process, and restart it in place together with its gang.",
     )
     parser.add_argument(
         "--cold",

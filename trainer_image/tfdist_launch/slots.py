@@ -119,6 +119,7 @@ class Slot:
 
     def record_message(self, now: float) -> None:
         """Record the arrival of a message."""
+        # Known only now, as the silence ends; while it lasts, `is_any_unreachable` tells.
         if self.received_at and now - self.received_at > UNREACHABLE_SECONDS:
             self.outage_seconds, self.outage_ended_at = now - self.received_at, now
         self.received_at = now
@@ -131,6 +132,7 @@ def rejection_reason(slots: Sequence[Slot], job: str, hello: Hello) -> str:
     if not 0 <= hello.rank < len(slots):
         return f"there is no member of rank {hello.rank}"
     slot = slots[hello.rank]
+    # The attempt comes before the start time: clocks of nodes differ.
     if hello.attempt < slot.member.attempt or hello.precedence < slot.precedence:
         return f"a later launcher of {slot.name} has taken this slot"
     return ""
@@ -197,6 +199,7 @@ def stop_round(slots: Sequence[Slot], exit_code: int | None, saving_seconds: flo
 
     After one was preempted and saved, the chief may still write a checkpoint, for `saving_seconds`.
     """
+    # The chief may be writing the checkpoint of the agreed step: it gets the time to save, and no SIGKILL at once.
     preempted = exit_code == ExitCode.PREEMPTED
     grace = saving_seconds if preempted else STOP_GRACE_SECONDS
     effects: list[Effect] = []

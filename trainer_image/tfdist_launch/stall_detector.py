@@ -38,6 +38,7 @@ class StallDetector:
         """Return for how long round `number` has made no progress, if that exceeds the deadline."""
         if self.deadline is None:
             return None
+        # A new round starts slowly: its own pauses count, and not the last one's.
         if number != self.round:
             self.round, self.changed_at, self.longest_pause_seconds = number, now, 0.0
             self._progress, self._changes = {}, {}
@@ -46,6 +47,7 @@ class StallDetector:
         pauses = pauses_of(reports.values(), self.changes, self.longest_pause_seconds)
         limit = deadline_seconds(self.deadline, pauses, learned_minimum=LEARNED_MINIMUM_SECONDS)
         idle = now - self.changed_at
+        # Without any report nothing is known to have stopped.
         return idle if reports and idle > limit else None
 
     def _update(self, progress: dict[int, tuple[object, ...]], now: float) -> None:
@@ -65,4 +67,5 @@ def straggler(slots: Sequence[Slot]) -> Slot | None:
     active = [slot for slot in slots if slot.active]
     silent = next((slot for slot in active if not (slot.heartbeat and slot.heartbeat.alive)), None)
     late = behind({slot.name: position_of(slot.report) for slot in active if slot.report is not None})
+    # Silence first: a process that has stopped may have been ahead of the others.
     return silent or next((slot for slot in active if slot.name == late), None)

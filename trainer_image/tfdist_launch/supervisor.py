@@ -35,6 +35,7 @@ class ProcessSupervisor:
         self._environ = environ
         self._on_exit = on_exit
         self._termination_log = termination.path_from(environ)
+        # In memory, if the container has it: heartbeats are written twice a second.
         base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
         self._folder = tempfile.TemporaryDirectory(prefix="tfdist-launch-", dir=base, ignore_cleanup_errors=True)
         self._cold = options.cold
@@ -72,6 +73,8 @@ class ProcessSupervisor:
         mode = "cold" if self._cold else "warm"
         arguments = [str(child_end.fileno()), str(os.getpid()), mode, "--", *self._options.command]
         command = [sys.executable, "-m", "tfdist_launch.fork_server", *arguments]
+        # A session of its own: a signal to the group of process 1, as from a terminal, must not end it before its
+        # processes.
         self._fork_server = subprocess.Popen(command, pass_fds=[child_end.fileno()], start_new_session=True)
         child_end.close()
         parent_end.setblocking(False)
@@ -84,12 +87,15 @@ class ProcessSupervisor:
         With `standby` the standby process continues as this process if it is ready. Return whether it does.
         """
         previous, waiting = self._process, self._standby
+        # Its files stay until the next round: the last report is read from them.
         if previous is not None:
             previous.close()
         self._standby = None
+        # `standby` is the leader's word that all members have one; any other case starts cold.
         if standby and waiting is not None and waiting.round == number and waiting.release():
             self._process = waiting
             return True
+        # Its port is the one that the new process needs.
         if waiting is not None:
             self._drop(waiting)
         self._process = self._fork(number, other_port=other_port)
@@ -97,6 +103,7 @@ class ProcessSupervisor:
 
     def prepare_standby(self, number: int) -> None:
         """Start the standby process of a later round. The command must be one that waits at the start barrier."""
+        # Only a fork of an imported TensorFlow is worth its memory.
         if self._process is not None and self._imported and not self._cold and self._standby is None:
             self._standby = self._fork(number, other_port=not self._process.other_port, standby=True)
 
@@ -112,11 +119,13 @@ class ProcessSupervisor:
         if at_once and process.heartbeat.is_kill_safe:
             process.signal(signal.SIGKILL)
             return
+        # Its PID is not known yet: the fork server has not answered.
         if not process.signal(signal.SIGTERM):
             process.kill_when_started = True
         if grace_seconds is None:
             return
         loop = asyncio.get_running_loop()
+        # The earlier deadline stays: a second request must not prolong the first.
         if self._kill_timer is not None:
             grace_seconds = min(grace_seconds, self._kill_timer.when() - loop.time())
             self._kill_timer.cancel()
@@ -127,6 +136,7 @@ class ProcessSupervisor:
         process = self._process
         if process is None or process.pid is None or not process.heartbeat.can_dump_stacks:
             return False
+        # An earlier dump must not be taken for this one.
         process.heartbeat.clear_stacks()
         os.kill(process.pid, STACKS_SIGNAL)
         return True
@@ -174,6 +184,7 @@ class ProcessSupervisor:
 
     def _read(self) -> None:
         try:
+            # Not blocking: one call reads what has arrived, and lines may be cut.
             data = self._channel.recv(1 << 16) if self._channel else b""
         except BlockingIOError:
             return
@@ -201,8 +212,10 @@ class ProcessSupervisor:
             self._handle_exit(process, os.waitstatus_to_exitcode(message["status"]))
 
     def _handle_exit(self, process: TrainingProcess, code: int) -> None:
+        # The PID may be another process's from now on.
         process.pid, exited_before = None, process.has_exited
         process.has_exited = True
+        # Correctness never depends on it (ADR 17): the next restart is cold.
         if process is self._standby:
             message = process.termination_message() or None
             log.event("standby-lost", round=process.round, exitCode=code, message=message)
@@ -212,6 +225,7 @@ class ProcessSupervisor:
         if self._kill_timer is not None:
             self._kill_timer.cancel()
             self._kill_timer = None
+        # Reported already, when the fork server itself was lost.
         if exited_before:
             return
         number = -code if code < 0 else None
@@ -238,6 +252,7 @@ class ProcessSupervisor:
             self._channel = None
         code = self._fork_server.wait() if self._fork_server else 0
         self._fork_server = None
+        # It would fail again in the same import: from now on each process imports for itself.
         if not self._imported and not self._cold:
             log.event("cold-start", reason=f"the fork server exited with {code} during its imports: it forks nothing")
             self._cold = True

@@ -39,6 +39,7 @@ def _attempt(reporter: Reporter, config: Path | None) -> int:
 
     try:
         preemption = PreemptionHandler(write_termination_message)
+        # Before any thread: threads inherit the mask that blocks SIGTERM.
         preemption.install()
         if config is not None:
             from tfdist_trainer import local  # noqa: PLC0415  a replica in a pod does not need the models of the API
@@ -47,6 +48,7 @@ def _attempt(reporter: Reporter, config: Path | None) -> int:
         member = environment.read_member(os.environ)
         preemption.patience_seconds = member.job.saving_seconds
         port = environment.read_report_port(os.environ)
+        # The report answers before TensorFlow is imported.
         reporter.replace(first_report(member.job, member.round))
         writer = heartbeat.attach(os.environ)
         if writer is not None:
@@ -57,11 +59,13 @@ def _attempt(reporter: Reporter, config: Path | None) -> int:
         run(member, reporter, preemption)
     except Exception as error:
         failure = errors.classify(error)
+        # A known failure has its cause in its message; a fault of ours needs the frames.
         if failure.exit_code is ExitCode.SOFTWARE:
             traceback.print_exc()
         log.error(f"tfdist-train: {failure.message}")
         write_termination_message(failure.reason, failure.message)
         return failure.exit_code
+    # The controller tells a result that was written from a process that vanished with 0.
     write_termination_message(COMPLETED, "")
     return ExitCode.DONE
 

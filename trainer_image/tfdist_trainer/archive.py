@@ -28,8 +28,10 @@ def unpack(packed: Path, target: Path) -> None:
     if not packed.is_file():
         raise DataMissingError(f"{_FIELD}: the ConfigMap has no key {packed.name}; {_PACK_AGAIN}")
     try:
+        # Before anything is parsed: headers of a bomb may be as large as its content.
         _check_size(packed)
         with tarfile.open(packed, "r:gz") as archive:
+            # All checks before the first file is written.
             members = archive.getmembers()
             links = {str(PurePosixPath(member.name)) for member in members if member.issym()}
             for member in members:

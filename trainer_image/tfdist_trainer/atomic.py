@@ -27,8 +27,10 @@ def write_text(path: Path, text: str, *, tag: str) -> None:
     with temporary.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
+        # Before the rename: after a crash the name must not stand for an empty file.
         os.fsync(file.fileno())
     temporary.rename(path)
+    # The rename itself is in the directory.
     sync(path.parent)
 
 

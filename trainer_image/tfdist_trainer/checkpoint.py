@@ -100,9 +100,12 @@ class CheckpointReader:
             StorageError: the directory or a checkpoint cannot be read now, which does not mean that it is damaged.
         """
         self.damaged.clear()
+        # The newest first; a damaged one costs the steps since the one before, and not the job.
         for name in reversed(self._names()):
             try:
                 checkpoint = self._open(name)
+                # By the record alone: files of other jobs need not be read. Without a readable record it may be this
+                # job's.
                 if written_by is not None and _writer_of(checkpoint) not in {None, written_by}:
                     continue
                 record = checkpoint.record()
@@ -123,6 +126,7 @@ class CheckpointReader:
             record = FinalRecord.model_validate_json(text)
         except pydantic.ValidationError as error:
             raise StorageError(f"{self.folder.place(FINAL)}: cannot be read: {error}") from None
+        # The directory may have the end of an earlier job.
         return record if record.job == job else None
 
     def path_of(self, step: int) -> StoredCheckpoint:
@@ -171,6 +175,7 @@ class CheckpointWriter(CheckpointReader):
             ConfigurationError: another job writes there.
         """
         self.folder.create()
+        # Before the removal of files: they may belong to a writer that runs.
         self._fence.claim()
         self.folder.remove_unfinished(PREFIX, RECORD, _version_in)
 
@@ -184,6 +189,8 @@ class CheckpointWriter(CheckpointReader):
         name = name_of(cursor.step)
         self._last = None  # the local copy of the checkpoint that was restored
         with self._fence.explain_errors():
+            # Before the write, which may take minutes, and again before it appears: a successor may claim the directory
+            # meanwhile.
             self._fence.check()
             with self.folder.stage(name) as staged:
                 save(str(staged.path / VARIABLES))
@@ -210,6 +217,7 @@ class CheckpointWriter(CheckpointReader):
         """
         target = self.folder.folder(f"{SET_ASIDE}{self._writer.job}")
         for name in self._names():
+            # Earlier ones are removed by retention in time.
             if name <= name_of(above) or _writer_of(self._open(name)) == self._writer.job:
                 continue
             self.folder.move_folder(name, target, RECORD)
@@ -226,6 +234,7 @@ class CheckpointWriter(CheckpointReader):
         target = self.folder.folder(DAMAGED)
         for name in self.damaged:
             record = self._open(name).peek()
+            # A damaged checkpoint of another job is that job's to find.
             if record is None or self._writer.replaces(record.writer):
                 self.folder.move_folder(name, target, RECORD)
                 log.event("checkpoint-set-aside", path=target.place(name))
@@ -261,6 +270,7 @@ class CheckpointWriter(CheckpointReader):
         )
         self._fence.check()
         self.folder.write_text(FINAL, record.to_json())
+        # The job writes no more: the next one need not wait for the heartbeat (ADR 31).
         self._fence.release()
 
     def _prune(self, written: str) -> None:
@@ -269,10 +279,12 @@ class CheckpointWriter(CheckpointReader):
         The newest is the one just `written`: whether later ones can be read is not known, so they stay uncounted.
         """
         protected_steps = evaluation_store.protected_steps(self.folder)
+        # Unreadable is not absent: a checkpoint too many is harmless.
         if protected_steps is None:
             return
         protected, newest = set(map(name_of, protected_steps)), self._keep
         for name in reversed(self._names()):
+            # Retention is each job's own; others may resume from theirs.
             if name > written or not self._belongs_to_job(name):
                 continue
             if newest:

@@ -62,6 +62,7 @@ class ClosureTimes:
             return
         now, is_first = self._clock(), not self._durations[worker]
         self._ended_at[worker], self._durations[worker] = now, seconds
+        # It includes the start of the input.
         if is_first:
             return
         self._steps[worker] += steps
@@ -79,5 +80,6 @@ class ClosureTimes:
             return
         times = self._newest.copy()
         is_lost = now - self._ended_at > LOST_SECONDS + 2 * self._durations
+        # A lost worker is not a slow one (ADR 48).
         times[is_lost] = np.median(times[~is_lost], axis=0)  # neutral for the rule: not slow
         self._rule.add(now, float(times[:, 0].max()), times)

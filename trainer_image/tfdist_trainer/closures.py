@@ -103,6 +103,7 @@ class ClosureQueue:
         if not self._timed:
             return self._steps(*arguments), worker, tf.constant(0.0, tf.float64)
         started_at = tf.timestamp()
+        # The clock of the worker, read before the first step.
         with tf.control_dependencies([started_at]):
             stats = self._steps(*arguments)
         return stats, worker, time_when(stats) - started_at
@@ -122,6 +123,7 @@ def add_stats(parts: list[StepStats], workers: int) -> StepStats:
     """Return the statistics of several closures as of one execution, the input wait averaged over `workers`."""
     return StepStats(
         sums=np.sum([stats.sums for stats in parts], axis=0),
+        # Of the last step, as in one execution.
         gradient_norm=parts[-1].gradient_norm,
         not_finite=sum(int(stats.not_finite) for stats in parts),
         done=sum(int(stats.done) for stats in parts),

@@ -41,6 +41,7 @@ def create(job: ReplicaJob, entries: Sequence[EnsembleEntry]) -> Ensemble:
     order = []
     for number, member in enumerate(entries):
         folder = open_folder(parent(_path(job, member)))
+        # Equal configuration and preprocessing are one program, which reads and decodes each example once.
         key = json.dumps(member.config, sort_keys=True), folder.read_text(FILE) or ""
         if key not in created:
             created[key] = _program(job, member, number)

@@ -101,6 +101,7 @@ def _read_place(environ: Mapping[str, str]) -> GangMember:
         _check_asynchronous(cluster)
         rank = addresses.index(cluster[role][index])
         return GangMember(job, rank, 1, addresses, {name: tuple(hosts) for name, hosts in cluster.items()})
+    # TensorFlow numbers the chief first.
     rank = index if role == Role.CHIEF or Role.CHIEF not in cluster else index + len(cluster[Role.CHIEF])
     return GangMember(job=job, rank=rank, size=len(addresses), addresses=addresses)
 
@@ -147,6 +148,7 @@ def _read_tf_config(text: str | None, roles: Sequence[str]) -> tuple[dict[str, l
         raise ConfigurationError(
             f"{TF_CONFIG_ENV}: not a cluster spec ({type(error).__name__}: {error}); leave it out for a single replica"
         ) from None
+    # An evaluator or ps in this cluster would be counted as a member that never joins.
     if unknown := sorted(set(cluster) - set(roles)):
         raise ConfigurationError(
             f"{TF_CONFIG_ENV}.cluster: role {unknown[0]!r} cannot be in the cluster of this gang; "

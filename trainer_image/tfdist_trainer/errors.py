@@ -148,8 +148,10 @@ def classify(error: BaseException) -> ClassifiedError:
         text += f"; the first: {_first_of(error)}"
     message = f"{name}: {text}"
     if type(error).__module__.startswith("tensorflow"):
+        # Before the classes of a lost peer: TensorFlow reports both with the same class.
         if DIFFERENT_COLLECTIVES.search(text) or _DIFFERENT_SHAPES in text:
             return ClassifiedError(ExitCode.SOFTWARE, TrainerError.reason, f"{name}: {_SAME_CALLS} ({text})")
+        # Some classes mean a lost peer by their text only.
         if name in PEER_ERRORS or (name in _PEER_CANDIDATES and _PEER_WORDS.search(text)):
             return ClassifiedError(ExitCode.PEER_LOST, PeerLostError.reason, message)
         if name == "DataLossError":
@@ -178,6 +180,7 @@ def cause_of(text: str) -> str:
     bold, followed by the values of all arguments.
     """
     if text.startswith("in user code:"):
+        # The last frame has the exception behind it.
         match = _RAISED.search(text, max(0, text.rfind('\n    File "')))
         text = text[match.end() :] if match else text
     text = _BOLD.sub("", _ARGUMENTS.sub("", text))

@@ -57,6 +57,7 @@ def evaluate(context: Context) -> EvaluationReport:
     if context.member.is_chief:
         evaluation_store_of(context).record(evaluation.result, evaluation.details)
         evaluation_summaries_of(context).write(evaluation.result, evaluation.details)
+    # The others wait until the chief has written: a member that exits breaks its connections.
     context.gang.all_reduce_sum([1.0])
     report = evaluation.result.report
     context.reporter.update(phase=Phase.FINISHED, evaluation=report)
@@ -149,6 +150,7 @@ class CheckpointEvaluator:
         finished = 0
         while finished < self._input.steps:
             steps = min(self._tuner.steps, self._input.steps - finished)
+            # Tuned by each member's own times, and equal on all (ADR 4).
             steps = agree(self._context.gang, LoopDecision(steps)).steps
             started_at = time.monotonic()
             total = total + self._step.run(self._iterator, tf.constant(steps)).numpy()
@@ -169,6 +171,7 @@ def _find(context: Context, settings: CheckpointSettings) -> tuple[StoredCheckpo
     if settings.restore != LATEST:
         return existing_checkpoint(join_location(settings.directory, settings.restore))
     reader = CheckpointReader(settings.directory)
+    # Only the chief reads: members may see a shared directory at different times.
     final_record = reader.final(context.member.job.uid) if gang.member.is_chief else None
     step = round(gang.broadcast_from_chief(final_record.step + 1 if final_record else 0)) - 1
     if step >= 0:

@@ -147,6 +147,7 @@ class EvaluationStore:
 
     def record(self, result: StoredEvaluation, details: Mapping[str, Mapping[str, Any]]) -> None:
         """Write a result, its details first: if the result exists, so do the details."""
+        # First: a result without its details would count as evaluated.
         if details:
             text = json.dumps({"step": result.step, "examples": result.examples} | dict(details))
             self._write(f"{result.step}-details.json", text)
@@ -159,6 +160,7 @@ class EvaluationStore:
         best = next((result for result in policy.rank(results.values()) if exists(result)), None)
         if best is not None:
             stored = Best(**best.model_dump(), metric=policy.metric, goal=policy.goal)
+            # In an object store each write has a price.
             if _read(self.folder, BEST, Best) != stored:
                 self.folder.create()
                 self.folder.write_text(BEST, stored.to_json())
@@ -166,6 +168,7 @@ class EvaluationStore:
 
     def request_stop(self, step: int, reason: str) -> None:
         """Request the end of training from the chief, after the evaluation of the checkpoint at `step`."""
+        # The first request stays, with its reason.
         if not early_stop_reason(self.folder, self._job, step):
             text = CheckpointReference(step=step, job=self._job, reason=reason).to_json()
             self.folder.create()

@@ -141,6 +141,7 @@ class Evaluator:
             pending = self._pending_checkpoints(final_record)
             if not pending:
                 break
+            # The last one first once training has ended: a deadline may be running.
             last = final_record is not None and final_record.step in pending
             record = pending[final_record.step] if final_record is not None and last else min(pending.items())[1]
             self._evaluate_one(record, required=last)
@@ -150,6 +151,7 @@ class Evaluator:
             raise StorageError(f"{self._reader.path_of(final_record.step)}: the last checkpoint does not exist")
         self._store.end()
         best = self._update_best()
+        # Only now the best one is known (ADR 35).
         if best is not None and best.checkpoint:
             export_checkpoint(self._context, ExportedModel.BEST, stored_checkpoint(best.checkpoint), best.step)
         self._report(Phase.FINISHED, final_record, best)
@@ -173,10 +175,12 @@ class Evaluator:
         """Evaluate a checkpoint; skip it if it is removed or damaged, unless it is `required`."""
         step = record.cursor.step
         checkpoint = self._reader.path_of(step)
+        # Before it is read: the chief keeps a checkpoint that is being evaluated (ADR 12).
         self._store.begin(step)
         try:
             evaluation = self._evaluate(checkpoint, checkpoint.record())
         except StorageError as error:
+            # Removed by retention between the list and the read (ADR 12).
             if not checkpoint.exists() and not required:
                 log.event("checkpoint-removed", step=step)
                 return
@@ -186,6 +190,7 @@ class Evaluator:
             self._unreadable.add((step, record.time))
             return
         self._summaries.write(evaluation.result, evaluation.details)
+        # After the summaries: once stored it is never evaluated again.
         self._store.record(evaluation.result, evaluation.details)
         self._results[step] = evaluation.result
         self._apply_policy()

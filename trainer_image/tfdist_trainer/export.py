@@ -78,6 +78,7 @@ def _save(name: str, model: Any, folder: Path) -> None:
         _SAVE[name](model, folder)
     except OSError:
         raise
+    # Permanent: a restart would save the same model.
     except Exception as error:  # Keras raises errors of all kinds for what it cannot save
         reason = one_line(f"{type(error).__name__}: {error}")[:500]
         raise ConfigurationError(f"{FIELD}.formats: the model cannot be saved as {name}: {reason}") from error

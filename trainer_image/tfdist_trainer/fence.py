@@ -97,15 +97,18 @@ class Fence:
         """
         text = self._folder.read_text(FILE)
         holder = self._holder(text)
+        # Another job may still write there: its heartbeat decides (ADR 31).
         if holder is not None and not self._writer.replaces(holder):
             self._await_end(holder)
             text = self._folder.read_text(FILE)
             holder = self._holder(text)  # a third job may have claimed it meanwhile: the next check finds that
+        # This process is the old one, on a node that did not answer.
         if holder is not None and holder.job == self._writer.job and _rank(holder) > _rank(self._writer):
             raise self._fenced_off(holder)
         # First the heartbeat: a claim without one counts as the claim of a job that has ended.
         writer_heartbeat.remove_others(self._folder, self._writer.job)
         self._heartbeat.start()
+        # Another writer has claimed it in between: look again.
         if not self._folder.swap_text(FILE, self._writer.to_json(), expected=text):
             self._heartbeat.stop()
             self.claim()
@@ -113,6 +116,7 @@ class Fence:
     def check(self) -> None:
         """Raise `CheckpointUnwritableError` if another attempt, or another job, has claimed the directory since."""
         holder = self._holder(self._folder.read_text(FILE))
+        # Any other claim is a later one: this writer had the directory.
         if holder is not None and (holder.job, *_rank(holder)) != (self._writer.job, *_rank(self._writer)):
             raise self._fenced_off(holder)
 

@@ -65,6 +65,7 @@ def fetch(repository: str, revision: str, target: Path) -> str:
         StorageError: the repository cannot be reached, or `target` cannot be written.
     """
     try:
+        # An earlier attempt of the init container may have been interrupted.
         _clear(target)
         with Repo.init(str(target), mkdir=not target.exists()) as repo:
             name = _fetch_into(repo, repository, revision)
@@ -90,6 +91,7 @@ def _fetch_into(repo: Repo, repository: str, revision: str) -> bytes:
     client, path = clients.get_transport_and_path(repository)
     refs: Mapping[Any, Any] = client.get_refs(path.encode() if isinstance(path, str) else path).refs
     object_id = _resolve(refs, revision)
+    # A branch or a tag, whose head every server serves.
     if object_id is not None:
         _fetch_objects(client, path, repo, [object_id], depth=SHALLOW)
         return object_id

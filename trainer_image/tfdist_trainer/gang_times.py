@@ -59,6 +59,7 @@ class GangTimes:
             input_wait: seconds of it in which the member waited for its input pipeline.
             exchange_wait: seconds of it in the all-reduces; 0 if they are not measured, and the execution is ignored.
         """
+        # The first execution includes tracing; without a measured wait the own time is not known.
         if self._is_traced and exchange_wait > 0:
             self._steps += steps
             self._sums += max(0.0, seconds - exchange_wait), input_wait, seconds
@@ -85,5 +86,6 @@ class GangTimes:
             self._step_seconds = float(self._sums[-1]) / self._steps if self._steps else 0.0
             self._steps, self._sums = 0, np.zeros(_FIGURES + 1)
         self._first = end % self._size
+        # Only when all members have taken their turn.
         if self._rank == 0 and self._first == 0 and self._step_seconds and self._all[:, 0].all():
             self._rule.add(self._clock(), self._step_seconds, self._all.copy())

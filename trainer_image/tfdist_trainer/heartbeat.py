@@ -51,6 +51,7 @@ class HeartbeatWriter:
             self._map = mmap.mmap(file.fileno(), SIZE)
         self._beats = self._sequence = 0
         self._stacks = path.with_name(path.name + STACKS_SUFFIX).open("a", encoding="utf-8")
+        # In C, so it works while the main thread is blocked in TensorFlow.
         faulthandler.register(STACKS_SIGNAL, file=self._stacks, all_threads=True)
         self._put(8, 1)
         # The thread must not receive signals meant for another thread: SIGTERM would be lost in it.
@@ -69,8 +70,10 @@ class HeartbeatWriter:
     def write(self, report: ProgressReport) -> None:
         """Replace the report that the launcher reads. Only one thread may call this."""
         body = report.to_json().encode()
+        # The state matters more than many metrics.
         if len(body) > SIZE - _BODY:
             body = report.model_copy(update={"metrics": {}}).to_json().encode()
+        # Odd: a reader that finds it reads again.
         self._put(16, self._sequence + 1)
         self._map[_BODY : _BODY + len(body)] = body
         self._put(24, len(body))
@@ -145,6 +148,7 @@ class HeartbeatReader:
         """Return the latest report, or None if there is none yet."""
         for _ in range(3):
             _, _, sequence, length, _, _ = _HEAD.unpack_from(self._map)
+            # Unchanged since the last read: nothing to parse.
             if sequence == self._last[0]:
                 break
             body = bytes(self._map[_BODY : _BODY + length])

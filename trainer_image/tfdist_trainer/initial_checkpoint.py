@@ -33,12 +33,15 @@ def initial_checkpoint(
         StorageError: a member cannot read the checkpoint, or all that this job has written are damaged.
     """
     if writer is not None:
+        # First of all: what is found afterwards cannot change under this job.
         writer.claim()
     reader = writer or CheckpointReader(settings.directory)
     newest = None
+    # The chief alone chooses; others may not see the newest one yet.
     if gang.member.is_chief:
         newest = reader.newest() if settings.restore == LATEST else reader.newest(written_by=job)
     if writer is not None:
+        # Before anything is moved: the job ends here if it would lose all its progress.
         writer.check_progress(newest)
     record = share_record(gang, reader, newest)
     result = (reader.path_of(record.cursor.step), record) if record else None
@@ -46,6 +49,7 @@ def initial_checkpoint(
         checkpoint = stored_checkpoint(join_location(settings.directory, settings.restore))
         result = checkpoint, read_named(checkpoint)
     if writer is not None:
+        # Last, when it is certain what training resumes from.
         writer.set_damaged_aside()
         if settings.restore != LATEST:
             writer.set_aside(above=record.cursor.step if record else -1)

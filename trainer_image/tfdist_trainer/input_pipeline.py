@@ -39,6 +39,7 @@ class InputPipeline:
     @property
     def steps(self) -> int:
         """Steps in an epoch, after which every member has used all its examples."""
+        # By index all members share each global batch (ADR 40).
         replicas = self.gang.replicas if self.examples.by_index else self.gang.replicas_per_member
         return steps_needed(self.counts, self.batch_size, replicas)
 
@@ -100,6 +101,7 @@ def open_input_pipeline(
         DataMissingError: no member has an example.
         DataMalformedError: no member has an example, as all records were skipped.
     """
+    # Every member has counted all examples: nothing to exchange.
     if examples.by_index and examples.count:
         return InputPipeline(gang, examples, batch_size(config, gang.replicas), (examples.count, 0))
     counts = example_counts(gang, examples, field)
@@ -113,6 +115,8 @@ def example_counts(gang: ReplicaGroup, examples: ExampleSource | FileSource, fie
         DataMissingError: no member has an example.
         DataMalformedError: no member has an example, as all records were skipped.
     """
+    # Exchanged once: from the counts of all, each member knows the steps of an epoch, and none stops before the others
+    # (ADR 4).
     counts = tuple(round(count) for count in gang.all_gather(examples.count))
     if sum(counts):
         return counts

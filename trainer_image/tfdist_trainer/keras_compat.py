@@ -2,7 +2,7 @@
 
 TensorFlow's partitioner, which shards variables over parameter servers, works with `tf_keras` only. If the
 configuration sets `minShardBytes`, `runtime.prepare` sets the variable before this module is imported. Metrics are
-always those of Keras 3: they see tensors, not a model. `ops` are the operations on symbolic tensors of a model; of
+always Keras 3's: they see tensors, not a model. `ops` are the operations on symbolic tensors of a model; of
 TensorFlow those that have the names of Keras.
 """
 

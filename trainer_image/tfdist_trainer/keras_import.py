@@ -29,13 +29,14 @@ _SYNCHRONOUS: Final = "MultiWorkerMirrored"
 
 def start() -> None:
     """Run a script so that its end is known, and prepare its `fit`; called while the interpreter starts."""
+    # First: it replaces the process, and this module is imported again in the new one (ADR 55).
     if os.environ.get(FIT_ENV, "").lower() != "off":
         run_script.restart()
     install()
 
 
 def install() -> None:
-    """Make the first import of `keras` in a script prepare `fit`, and that of `tensorflow` its first operation."""
+    """Make the first import of `keras` in a script prepare `fit`, and of `tensorflow` its first operation."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         import random  # noqa: PLC0415  takes milliseconds of each Python process
 
@@ -52,6 +53,7 @@ def runs_script(environ: Mapping[str, str]) -> bool:
 
     if environ.get(FIT_ENV, "").lower() == "off" or environ.get(LEGACY_KERAS_ENV, "").lower() in {"1", "true"}:
         return False
+    # JSON, not the model: pydantic would be imported by every interpreter of a pod.
     return not _object(environ.get(JOB_ENV, "")).get("training")
 
 
@@ -102,6 +104,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         self._searching = True  # the other finders are called through this one
         try:
+            # By all other finders: this one only adds to the loader.
             spec = importlib.util.find_spec(fullname)
         finally:
             self._searching = False
@@ -111,6 +114,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
             def exec_module(module: ModuleType) -> None:
                 run(module)
+                # After the module has run, and before the script continues behind its import.
                 prepare_module = self._waiting.pop(fullname)
                 if not self._waiting:
                     sys.meta_path.remove(self)
@@ -132,6 +136,7 @@ def _connect() -> None:
     from tfdist.contract import JOB_ENV  # noqa: PLC0415  pydantic
     from tfdist_trainer import script_end  # noqa: PLC0415
 
+    # Only one process of a replica may join the gang: no child, and no program that the script starts.
     is_member = runs_script(os.environ) and has_several_workers(os.environ) and script_end.is_replica()
     may_train_alone = os.environ.get(FIT_ENV, "").lower() == ALONE
     if is_member and not may_train_alone and _object(os.environ[JOB_ENV]).get("strategy") == _SYNCHRONOUS:
@@ -147,6 +152,7 @@ def prepare(random_state: Any = None) -> None:
     """
     import keras  # noqa: PLC0415  imported already
 
+    # Hooks fit to Keras 3 with TensorFlow alone.
     if not hasattr(getattr(keras, "config", None), "backend"):  # Keras 2, or a module of the script with this name
         from tfdist_trainer import log  # noqa: PLC0415
 
@@ -165,9 +171,11 @@ def prepare(random_state: Any = None) -> None:
     from tfdist_trainer.upstream import keras_fit  # noqa: PLC0415
 
     may_train_alone = os.environ.get(FIT_ENV, "").lower() == ALONE
+    # Before any hook is installed: a job that needs them ends, any other one trains with Keras alone.
     if not keras_fit.is_tested():
         untested.install(may_train_alone=may_train_alone)
         return
+    # The engine first, at the bottom: what is installed after it wraps its `fit`.
     if has_several_workers(os.environ):
         enable()
         if random_state is not None:

@@ -111,6 +111,7 @@ def _replica_job(job: TFDistJob, tf_config: str | None) -> ReplicaJob:
     cluster, role, index = _cluster_position(tf_config)
     evaluates = job.spec.task is Task.EVALUATE
     gang = Gang(GangName.TRAINING, job.spec.task, ())
+    # As the controller would render it, so that local runs and pods read the same settings.
     member = Member(Role.EVALUATION if evaluates else role, index)
     sizes = {str(name): len(addresses) for name, addresses in cluster.items()} or {str(member.role): 1}
     strategy = job.spec.strategy
@@ -136,6 +137,7 @@ def _with_uid(job: TFDistJob, cluster: Mapping[str, list[str]]) -> TFDistJob:
     cluster in `TF_CONFIG`: with the same cluster they are the same job again.
     """
     shared = json.dumps(cluster, sort_keys=True).encode()
+    # Processes of a gang share nothing but the cluster, and must agree on the UID.
     generated = hashlib.sha256(shared).hexdigest() if cluster else uuid.uuid4().hex
     uid = job.metadata.uid or f"local-{generated[:12]}"
     return job.model_copy(update={"metadata": job.metadata.model_copy(update={"uid": uid})})

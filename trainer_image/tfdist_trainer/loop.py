@@ -70,6 +70,7 @@ def train(context: Context) -> None:
     pipeline = open_training_input(context)
     training = TrainingLoop(context, pipeline, new_state(context))
     if context.start_barrier is not None:
+        # A standby process traces and compiles before its round begins (ADR 17).
         training.warm_up_step()
         context.start_barrier.wait()
     training.run()
@@ -142,7 +143,9 @@ class TrainingLoop:
             examples=sum(self._input.counts),
             batchSize=self._input.batch_size * self._gang.replicas,
         )
+        # From here on the loop stops for SIGTERM itself, at a step that all members agree on.
         self._context.preemption.can_save = self._saver.can_save
+        # A job that had finished stays finished: `final.json` is kept.
         if not self._is_done:
             self._saver.begin()
         self._start_iterator()
@@ -159,6 +162,8 @@ class TrainingLoop:
     def _epoch(self) -> None:
         """Train to the end of the current epoch, or of training."""
         while self._input.steps_left(self._cursor) > 0 and not self._is_done:
+            # Before each execution all members agree: one that saves, stops or ends alone would hang the others (ADR
+            # 4).
             decision = self._decide()
             self._save_or_stop(decision)
             if not self._stopped_early:
@@ -181,7 +186,9 @@ class TrainingLoop:
         remaining = self._total_steps - cursor.step
         compiled = self._xla.propose(remaining)
         steps = min(self._tuner.steps, remaining, self._input.steps_left(cursor), self._saver.steps_left(cursor.step))
+        # A profile begins and ends between two executions.
         steps = self._summaries.limit(cursor.step, steps)
+        # The execution that compiles has one step, and is not measured.
         if compiled and self._xla.compiles_next:
             steps = 1
         save, stop_early = self._saver.is_due(cursor), bool(self._saver.early_stop_reason(cursor.step))
@@ -190,6 +197,7 @@ class TrainingLoop:
 
     def _save_or_stop(self, decision: LoopDecision) -> None:
         """Save if decided; then stop for preemption, or end early."""
+        # Saved before the stop: the process ends next.
         if decision.save or (decision.stop and self._saver.can_save):
             self._save()
         if decision.stop and self._saver.can_save:
@@ -209,9 +217,11 @@ class TrainingLoop:
             started_at = time.monotonic()
             stats = self._compute(decision)
             seconds = time.monotonic() - started_at
+        # XLA could not compile these steps; the next decision takes plain ones.
         if stats is None:
             return
         steps = int(stats.done)
+        # The execution that compiles says nothing about the duration of a step.
         if not decision.compiled or not self._xla.compiles_next:
             self._tuner.observe(steps, seconds)
             self._times.observe(steps, seconds, input_wait=stats.input_wait, exchange_wait=stats.exchange_wait)
@@ -221,6 +231,7 @@ class TrainingLoop:
     def _record(self, stats: StepStats, seconds: float) -> None:
         """Count and report the steps of `stats`, which took `seconds`; raise or log if one was not finite."""
         steps = int(stats.done)
+        # The cursor first: report and error name the step that has just ended.
         self._advance(stats, steps)
         self._report(stats, steps, seconds)
         check_steps(int(stats.not_finite), self._cursor.step, skip=self._skips)
@@ -288,6 +299,7 @@ class TrainingLoop:
 
     def _first_cursor(self) -> DataCursor:
         """Restore the initial checkpoint, if any, and return the cursor at which training starts."""
+        # Before the broadcast: most starts have a checkpoint, and need no initial value of the chief (ADR 16).
         cursor = self._saver.restore(required=self._context.start_barrier is not None)
         self._state.broadcast_initial_values(self._gang, restored=cursor is not None)
         if cursor is None:
@@ -297,7 +309,9 @@ class TrainingLoop:
 
     def _save(self) -> None:
         """Write a checkpoint at the current cursor; a collective, in which only the chief writes."""
+        # All members take part, and then only the chief writes: its statistics must be averaged over all.
         self._batch_norm_sync.run(1.0 if self._input.examples.count else 0.0)
+        # A checkpoint that is not finite would be restored again and again.
         if not self._finite.run():
             raise variable_error(self._cursor.step)
         self._saver.save(
@@ -310,9 +324,11 @@ class TrainingLoop:
         """Save the last step, export its model, and name it in `final.json`."""
         with self._gang.strategy.scope():
             is_changed = self._state.finalize()
+        # The model is exported from the checkpoint, so that must have the final weights.
         if is_changed or self._saver.is_missing(self._cursor):
             self._save()
         self._saver.finish(self._total_steps, partial(export_checkpoint, self._context, ExportedModel.FINAL))
         self._summaries.close()
+        # The chief exports meanwhile: a member that exits breaks its connections.
         self._gang.wait_for_all()
         self._reporter.update(phase=Phase.FINISHED)

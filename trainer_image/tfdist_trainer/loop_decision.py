@@ -36,7 +36,9 @@ def agree(gang: ReplicaGroup, proposal: LoopDecision, times: GangTimes | None = 
     members pass or none.
     """
     chief = gang.member.is_chief
+    # A sum in which only the chief has a proposal is its broadcast; `stop` is summed over all.
     values = [proposal.steps, proposal.save, proposal.compiled, proposal.stop_early] if chief else [0, 0, 0, 0]
+    # In the same exchange: a collective of its own would cost a round trip for each execution.
     shared = times.figures_to_share() if times is not None else []
     (steps, save, compiled, stop_early, stop), figures = np.split(
         gang.all_reduce_sum([*values, proposal.stop, *shared]), [_DECISION_VALUES]

@@ -37,10 +37,12 @@ def train(context: Context) -> None:
     """Train with the workers of this gang; as `loop.train`, whose errors it raises."""
     coordinator = tf.distribute.coordinator.ClusterCoordinator(context.gang.strategy)
     sources = worker_examples(context.program, len(context.member.cluster["worker"]))
+    # The chief counts the steps of all workers.
     pipeline = open_input_pipeline(context.gang, all_workers_source(sources), context.config, FIELD)
     state = new_state(context)
     log.event("variable-placement", **variable_placement(state.model.variables))
     AsynchronousTrainingLoop(context, pipeline, state, coordinator, sources).run()
+    # Servers cannot tell the end of training from a chief that restarts.
     shut_down_servers(context.member)
 
 
@@ -96,6 +98,7 @@ class AsynchronousTrainingLoop(TrainingLoop):
         cursor = self._ahead = self._cursor
 
         def dataset_of(worker: int, workers: int) -> tf.data.Dataset:
+            # About right: which worker took which steps is not recorded.
             skip = cursor.step_in_epoch // workers
             size, seed = self._input.batch_size, self._context.seed
             return full_batches(self._sources[worker], batch_size=size, seed=seed, epoch=cursor.epoch, skip_steps=skip)
@@ -114,6 +117,7 @@ class AsynchronousTrainingLoop(TrainingLoop):
         """Save or stop if decided, then count finished closures of the current epoch."""
         decision = self._decide()
         if decision.save or decision.stop_early or (decision.stop and self._saver.can_save):
+            # A checkpoint must not lack steps that are in flight, nor have half of them.
             self._drain()
         self._save_or_stop(decision)
         if not self._stopped_early:
@@ -154,6 +158,7 @@ class AsynchronousTrainingLoop(TrainingLoop):
 
         Closures are scheduled up to the step `until`.
         """
+        # Nothing was computed while nothing was in flight.
         if not self._closures.in_flight:
             self._counted_at = time.monotonic()
         parts, finished = list[StepStats](), 0
@@ -161,6 +166,7 @@ class AsynchronousTrainingLoop(TrainingLoop):
         while len(parts) < self._workers and finished < remaining:
             parts.append(self._next(until))
             finished += int(parts[-1].done)
+            # The error is raised at the step at which it happened.
             if parts[-1].not_finite:
                 break
         stats = add_stats(parts, self._workers)
@@ -177,6 +183,7 @@ class AsynchronousTrainingLoop(TrainingLoop):
     def _next(self, until: int) -> StepStats:
         """Return the statistics of the next finished closure of the current epoch."""
         for index, finished in enumerate(self._uncounted):
+            # Closures of the next epoch may end before the last one of this epoch.
             if finished.closure.epoch == self._cursor.epoch:
                 del self._uncounted[index]
                 return finished.stats
@@ -199,6 +206,7 @@ class AsynchronousTrainingLoop(TrainingLoop):
         while self._closures.in_flight < max_in_flight and self._ahead.step < until:
             ahead = self._ahead
             remaining = self._input.steps - ahead.step_in_epoch
+            # Shorter towards the end, so that the workers finish together.
             steps = min(self._tuner.steps, -(-(until - ahead.step) // max_in_flight), remaining)
             ends_epoch = steps == remaining
             self._closures.schedule(Closure(ahead.epoch, steps, remainder if ends_epoch and remainder else size))

@@ -56,13 +56,16 @@ class PreemptionHandler:
         Threads inherit the signal mask; an older thread would receive the signal. So do child processes, such as those
         that load data, and `Process.terminate` would have no effect on them: forks unblock the signal again.
         """
+        # Blocked, and taken by `sigwait`: TensorFlow replaces any handler when its coordination service starts.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        # Children that load data inherit the mask, and `Process.terminate` would have no effect on them.
         os.register_at_fork(after_in_child=_unblock)
         threading.Thread(target=self._listen, name="preemption", daemon=True).start()
 
     @contextlib.contextmanager
     def limit(self, seconds: float, failure: TrainerError) -> Iterator[None]:
         """End the process with `failure` if the body of the `with` statement takes longer than `seconds`."""
+        # In a thread: nothing else ends a wait of the main thread inside TensorFlow.
         timer = threading.Timer(seconds, self._fail, [failure])
         timer.daemon = True
         timer.start()
@@ -74,6 +77,7 @@ class PreemptionHandler:
     def _fail(self, failure: TrainerError) -> None:
         log.error(f"tfdist-train: {failure}")
         self._write_termination_message(failure.reason, str(failure))
+        # The main thread is blocked and cannot end the process.
         os._exit(failure.exit_code)
 
     def _listen(self) -> None:
@@ -84,6 +88,7 @@ class PreemptionHandler:
         """End the process when the loop has not done so in time; called by a thread when the signal has arrived."""
         self._arrived.set()
         deadline = time.monotonic() + self.patience_seconds
+        # `can_save` may become false while training ends: then there is nothing to wait for.
         while self.can_save and time.monotonic() < deadline:
             time.sleep(0.05)
         self._write_termination_message("Terminated", "SIGTERM arrived, and no checkpoint could be agreed on in time")

@@ -29,6 +29,7 @@ def trainer() -> None:
     with contextlib.suppress(errors.TrainerError, ValueError, AttributeError):
         job = json.loads(os.environ.get(JOB_ENV, "{}"))
         config = (job.get("training") or {}).get("config", {})
+        # TensorFlow and Keras read these variables on import, so in the fork it is too late.
         runtime.prepare(os.environ, runtime.read(job.get("runtime", {})), config)
     for name in MODULES:
         importlib.import_module(f"tfdist_trainer.{name}")

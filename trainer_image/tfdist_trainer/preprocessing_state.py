@@ -37,6 +37,7 @@ def prepare(context: Context) -> None:
     digest = _digest(program)
     evaluates = context.member.job.task is Task.EVALUATE
     may_restore = evaluates or settings is None or settings.restore != "None"
+    # The chief alone decides: another member may not see the file yet.
     stored = _read(folder, digest, strict=evaluates) if folder and may_restore and context.member.is_chief else None
     if folder is not None and context.gang.broadcast_from_chief(float(stored is not None)):
         state = stored if stored is not None else _read(folder, digest, strict=True)
@@ -85,6 +86,6 @@ def _read(folder: StorageFolder, digest: str, *, strict: bool) -> Mapping[str, A
         return None
     if strict:
         raise ConfigurationError(
-            f"training.config: differs from the configuration that {path} was created with; use that of the training"
+            f"training.config: differs from the configuration that {path} was created with; use the training's"
         )
     return None

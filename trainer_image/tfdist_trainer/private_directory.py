@@ -31,6 +31,7 @@ def private_directory(name: str, remedy: str = "set TMPDIR to a directory of you
     try:
         with suppress(FileExistsError):
             path.mkdir(mode=_PRIVATE)
+        # Not `stat`: a link of another user would name a directory of this one.
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
             raise ConfigurationError(f"{path}: is not a directory of user {os.geteuid()}, but another one's; {remedy}")

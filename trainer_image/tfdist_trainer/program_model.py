@@ -60,6 +60,7 @@ def export_checkpoint(context: Context, which: ExportedModel, checkpoint: Stored
         return
     reporter.update(phase=Phase.CHECKPOINTING)
     split = Split.EVAL if context.member.job.role is Role.EVALUATOR else Split.TRAIN
+    # A new one, without the strategy: saving copies on replicas, or shards on servers, needs all of them (ADR 35).
     model = new_model(context.program, split, context.shard)
     restore_model(model, checkpoint)
     writer = writer_of(context.member.job, context.member.round)

@@ -78,6 +78,7 @@ def started_with(arguments: Sequence[str], original: Sequence[str]) -> tuple[lis
     end = len(original) - len(rest)
     if arguments[0] == "-c" or arguments[0] == "-m":
         flags, kind = original[end - 2], Kind.CODE if arguments[0] == "-c" else Kind.MODULE
+        # The options cannot be separated from the text.
         if not flags.startswith("-") or not flags.endswith(arguments[0][1]):  # `-cpass`, the text within the option
             return None
         others = [flags[:-1]] if len(flags) > len("-c") else []

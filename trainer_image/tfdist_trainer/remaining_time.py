@@ -57,6 +57,7 @@ class RemainingTime:
 
     def _advance(self, point: _Point, epoch: int | None) -> None:
         """Record a step; the time up to the first one does not count: it includes tracing and compilation."""
+        # Fewer steps than before: another training, or a restart from a checkpoint.
         if self._last is None or point.step < self._last.step:
             self._start_again(point, epoch)
             return

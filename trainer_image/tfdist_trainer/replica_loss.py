@@ -16,14 +16,14 @@ from tfdist_trainer.errors import ConfigurationError
 def without_uncounted(batch: Batch) -> Batch:
     """Return `batch` with examples that count in place of examples of weight 0, whose loss may be not finite.
 
-    The weight alone does not suffice: the gradient of an infinite loss is NaN, also times 0. Padding repeats the
-    examples of its batch in the same order, so it stays what it is. A batch in which no example counts is unchanged.
+    Padding repeats the examples of its batch in the same order, so it stays what it is. A batch in which no example
+    counts is unchanged.
     """
     counts = batch.weights > 0
     number = tf.reduce_sum(tf.cast(counts, tf.int32))
     size = tf.size(batch.weights)
 
-    def replaced() -> Any:
+    def replace_examples() -> Any:
         position = tf.range(size)
         first = tf.argsort(tf.cast(tf.logical_not(counts), tf.int32), stable=True)
         source = tf.where(counts, position, tf.gather(first, position % tf.maximum(number, 1)))
@@ -31,7 +31,8 @@ def without_uncounted(batch: Batch) -> Batch:
         return tf.nest.map_structure(lambda part: tf.ensure_shape(tf.gather(part, source), part.shape), examples)
 
     is_mixed = tf.logical_and(number > 0, number < size)
-    features, labels = tf.cond(is_mixed, replaced, lambda: (batch.features, batch.labels))
+    # The weight 0 does not suffice: the gradient of an infinite loss is NaN, also times 0.
+    features, labels = tf.cond(is_mixed, replace_examples, lambda: (batch.features, batch.labels))
     return batch._replace(features=features, labels=labels)
 
 
@@ -76,6 +77,7 @@ def add_to_sums(sums: tf.Tensor, additional: tf.Tensor | None) -> tf.Tensor:
     if additional is None:
         return sums
     examples, loss, weight, remaining = tf.split(sums, [1, 1, 1, sums.shape[0] - 3])
+    # The mean loss divides by the weight again.
     weighted = tf.math.multiply_no_nan(tf.cast(additional, sums.dtype), weight)
     return tf.concat([examples, loss + weighted, weight, remaining], axis=0)
 

@@ -45,6 +45,7 @@ def serve(reporter: Reporter, port: int, stacks: Callable[[], str] | None = None
         server = ThreadingHTTPServer(("", port), _handler(reporter, stacks or stacks_text))
     except OSError as error:
         raise UsageError(f"TFDIST_REPORT_PORT: cannot listen on port {port}: {error.strerror}") from None
+    # A reader that never closes its connection must not keep the process.
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="report", daemon=True).start()
     return server
@@ -86,6 +87,7 @@ def _handler(reporter: Reporter, stacks: Callable[[], str]) -> type[BaseHTTPRequ
 def progress_text(report: ProgressReport) -> str:
     """Return the JSON of a report, limited to the size that the controller reads by dropping the oldest failures."""
     text = report.to_json()
+    # Only the failures can be long; the oldest go first.
     while len(text) > MAX_REPORT_BYTES and report.gang is not None and report.gang.failures:
         failures = report.gang.failures
         gang = report.gang.model_copy(update={"failures": failures[(len(failures) + 1) // 2 :]})

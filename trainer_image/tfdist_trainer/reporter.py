@@ -35,6 +35,7 @@ class Reporter:
 
     def replace(self, report: ProgressReport) -> None:
         """Make `report` the current one."""
+        # One assignment, so readers need no lock.
         self._current = report
         if self._heartbeat is not None:
             self._heartbeat.write(report)

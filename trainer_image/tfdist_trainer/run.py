@@ -29,10 +29,12 @@ def run(member: GangMember, reporter: Reporter, preemption: PreemptionHandler) -
     # Before the check of the configuration, because importing a user's class imports TensorFlow.
     settings = runtime.read(member.job.runtime)
     if member.cluster:
+        # XLA cannot compile steps on variables of servers.
         settings = runtime.for_servers(settings)
     training = member.job.training
     runtime.prepare(os.environ, settings, training.config if training else None)
     choice = check_member(member)
+    # TensorFlow would wait too, and fail after minutes without naming the member.
     peers.wait_until_resolved(member.addresses, lambda text: log.event("waiting", message=text))
     # Imported here: TensorFlow takes seconds to import, and a wrong configuration is reported without it.
     if member.is_server:
@@ -66,6 +68,7 @@ def check_member(member: GangMember) -> programs.Choice:
             "training.config.minShardBytes: only strategy ParameterServer divides variables; remove it"
         )
     files(config, Split.EVAL if job.task is Task.EVALUATE else Split.TRAIN)
+    # Found before training, and not after days of it.
     if _evaluates_later(member):
         files(config, Split.EVAL)
     directory = job.checkpoint.directory if job.checkpoint is not None else "/"

@@ -26,11 +26,13 @@ def restart() -> None:
 
     A process that `multiprocessing` has started stays, and finishes what its function has trained.
     """
+    # A prompt has no end to follow; and this program must not start itself again.
     if sys.flags.interactive or sys.argv[0] == __file__:
         return
     started = started_with(sys.argv, sys.orig_argv)
     if started is None:
         return
+    # A child of `multiprocessing` ends with its function, and its parent waits for this very process (ADR 55).
     if started[1].kind is Kind.CODE and started[1].target.startswith(_OF_MULTIPROCESSING):
         from tfdist_trainer import script_end  # noqa: PLC0415  light, but not needed by most interpreters
 

@@ -30,6 +30,7 @@ def read(settings: Mapping[str, Any]) -> RuntimeSpec:
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         path = ".".join(["runtime", *(str(part) for part in first["loc"])])
+        # A setting that is ignored would be worse than a job that does not start.
         if first["type"] == "extra_forbidden":
             raise ConfigurationError(f"{path}: this trainer image knows no such setting; use a newer image") from None
         raise ConfigurationError(f"{path}: {first['msg']}, not {first['input']!r}") from None
@@ -70,6 +71,7 @@ def prepare(environ: MutableMapping[str, str], settings: RuntimeSpec, config: Ma
     if "KERAS_HOME" not in environ:
         environ["KERAS_HOME"] = str(private_directory(f"keras-{os.geteuid()}"))
     environ.setdefault("MPLCONFIGDIR", environ["KERAS_HOME"])
+    # Only `tf_keras` works with TensorFlow's partitioner.
     if config and config.get("minShardBytes") is not None:
         environ[LEGACY_KERAS_ENV] = "1"
     # Otherwise the coordinator of parameter servers waits for a lost worker forever.

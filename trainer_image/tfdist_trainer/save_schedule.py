@@ -41,6 +41,7 @@ class SaveSchedule:
         every_steps, every_seconds = self._settings.every_steps, self._settings.every_seconds
         if self.by_epoch:
             return epoch_ended
+        # Not `step % every_steps`: a call of several steps may pass the multiple.
         if every_steps and step // every_steps > self._saved_step // every_steps:
             return True
         return every_seconds is not None and self._clock() - self._saved_at >= every_seconds

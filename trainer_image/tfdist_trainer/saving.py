@@ -90,6 +90,7 @@ class Saver:
 
     def is_due(self, cursor: DataCursor) -> bool:
         """Return whether a checkpoint is due at `cursor` and not saved yet."""
+        # A checkpoint of step 0 has nothing that a restart would lose.
         if self._schedule is None or cursor.step == 0 or self._is_saved(cursor):
             return False
         return self._schedule.is_due(cursor.step, epoch_ended=cursor.step_in_epoch == 0)
@@ -119,6 +120,7 @@ class Saver:
             return ""
         now = time.monotonic()
         if not self._stop_reason and now >= self._next_poll:
+            # In an object store each read is a request, with a price (ADR 46).
             self._next_poll = now + self._writer.folder.poll_seconds
             self._stop_reason = evaluation_store.early_stop_reason(self._writer.folder, job.uid, step)
         return self._stop_reason
@@ -126,6 +128,7 @@ class Saver:
     def finish(self, total_steps: int, export: Callable[[StoredCheckpoint, int], None]) -> None:
         """On the chief, `export` the model of the last checkpoint, and name the checkpoint in `final.json`."""
         if self._writer is not None and self._saved is not None:
+            # Before `final.json`: a failed export is repeated by the next attempt, which has no step left (ADR 35).
             export(stored_checkpoint(self._saved.path), self._saved.step)
             self._writer.finish(self._saved, total_steps)
 

@@ -16,6 +16,7 @@ def finite_number(value: Any) -> float | None:
     vector, a text, a boolean and a symbolic tensor are none.
     """
     try:
+        # First, as to read a large tensor from a device for nothing costs time.
         if len(getattr(value, "shape", ())) > 0:
             return None
         value = value.numpy() if hasattr(value, "numpy") else value

@@ -52,6 +52,7 @@ class ScriptReports:
                 report_server.serve(self.reporter, port)
         except errors.TrainerError as error:
             log.event("no-report", reason=str(error))
+        # Also without a server: the termination message does not need one.
         script_end.report_with(write_termination_message)
 
     def _speed(self, step: int) -> dict[str, float]:

@@ -56,6 +56,7 @@ _processes: list[_Process] = []
 
 def _this_process() -> _Process:
     """Return the state of this process; a fork begins without what was registered in its parent."""
+    # A fork begins without what its parent has registered.
     if not _processes or _processes[0].pid != os.getpid():
         _processes[:] = [_Process()]
     return _processes[0]
@@ -103,6 +104,7 @@ def run(command: PythonCommand) -> None:
     follow_children()
     inherited = os.environ.get(_SCRIPT_ENV, "").partition(" ")
     if inherited[2] != _tf_config() or not inherited[0]:
+        # Programs that the script starts inherit it, and see by the PID that they are not the replica.
         os.environ[_SCRIPT_ENV] = f"{os.getpid()} {_tf_config()}"
     atexit.register(_leave_peers)  # now: handlers that are registered later run before it
     try:
@@ -117,6 +119,7 @@ def run(command: PythonCommand) -> None:
         error.__traceback__ = _script_frames(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
         raise SystemExit(_fail(error)) from None
+    # Training in a thread may still run, as the interpreter would wait for it.
     _await_threads()
     _succeed()
 
@@ -139,6 +142,7 @@ def follow_children() -> None:
     Not by a handler at their end: that does not see their exit status, and since Python 3.13 can start no thread.
     """
     original = process.BaseProcess.run
+    # Wrapped already, in this process or before a fork.
     if hasattr(original, "__wrapped__"):
         return
 
@@ -184,6 +188,7 @@ def _execute_path(path: str) -> None:
 
     `runpy` gives a script a relative `__file__`, and does not follow links to the modules next to it.
     """
+    # Folders, archives and bytecode are for `runpy`; a plain script gets an absolute `__file__`.
     if pkgutil.get_importer(path) is not None or path.endswith(".pyc"):
         runpy.run_path(path, run_name="__main__")
         return
@@ -194,6 +199,7 @@ def _execute_path(path: str) -> None:
 
 
 def _execute_main(code: types.CodeType, **attributes: str | None) -> None:
+    # Pickle and `multiprocessing` look for the script's classes there.
     sys.modules["__main__"] = main = types.ModuleType("__main__")
     vars(main).update(attributes, __builtins__=builtins)
     exec(code, vars(main))  # noqa: S102  the command is the user's own
@@ -209,6 +215,7 @@ def _await_threads() -> None:
     for thread in threading.enumerate():
         if thread is threading.current_thread() or thread.daemon:
             continue
+        # A pool's threads wait for tasks until the end of the interpreter, which is never reached by waiting.
         while thread.is_alive() and not _waits_in_pool(thread):
             thread.join(_POLL_SECONDS)
 
@@ -246,6 +253,7 @@ def _fail(error: BaseException) -> int:
         message = cause_in(error.code) if isinstance(error.code, str) else ""
     else:
         failure = errors.classify(error)
+        # An error with these words that has nothing to do with training stays an error of the script.
         lost = failure.reason == errors.PeerLostError.reason and _this_process().peers_wait
         status, reason, message = int(failure.exit_code) if lost else 1, failure.reason, failure.message
     _write_message(reason, message)
@@ -256,6 +264,7 @@ def _fail(error: BaseException) -> int:
 def _leave_peers() -> None:
     """End a process whose `fit` has failed under several workers: the interpreter may abort at its end, with 134."""
     status = _this_process().failed_with
+    # The end of the interpreter would wait for the peers, or abort with 134.
     if _this_process().peers_wait and status is not None:
         _exit(status)
 

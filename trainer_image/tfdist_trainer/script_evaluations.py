@@ -62,11 +62,13 @@ class ScriptEvaluations:
             StorageError: the storage failed.
         """
         self._store = store
+        # Later ones are of steps that will be trained again, with other results.
         results = [result for result in store.results().values() if result.step <= step]
         self._newest = max(results, key=lambda result: result.step, default=None)
         # The attempt before may have been killed after it had saved the best checkpoint, and before it had named it.
         best = self._name_best(store, results)
         ranked = self._policy.rank(results)
+        # Better results whose checkpoints are gone: they cannot be named any more.
         removed = ranked[: ranked.index(best)] if best is not None else ranked
         self._results = [result for result in results if result not in removed]
         self._is_reported = self._newest is None
@@ -131,6 +133,7 @@ class ScriptEvaluations:
             self._results = [each for each in self._results if each is not result and each.step != saved.step] + [saved]
             if self._newest is result:
                 self._newest = saved
+            # Reported by the main thread: only one may change the report.
             self._is_reported = False
             results = [*self._results]
         self._name_best(self._store, results)

@@ -70,6 +70,7 @@ class SlowMemberRule:
             step_seconds: duration of a step.
             times: own time and input wait of each member in a step in order of rank, seconds, [members, 2].
         """
+        # Steps of milliseconds would fill the window with one moment.
         if self._samples and now - self._samples[-1][0] < SAMPLE_SECONDS:
             return
         self._samples.append((now, step_seconds, times))
@@ -85,6 +86,7 @@ class SlowMemberRule:
         own, waits = np.median([times for _, _, times in self._samples], axis=0).T
         named = self.named.rank if self.named is not None else None
         candidate = self._slow(own, step_seconds, named)
+        # Any doubt is over.
         if candidate == named:
             self._pending_since = None
         elif self._pending_since is None or candidate != self._pending:

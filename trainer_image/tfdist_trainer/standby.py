@@ -38,6 +38,7 @@ class StartBarrier:
             PeerLostError: the launcher has exited.
         """
         log.event("ready")
+        # Before it blocks: the launcher opens the barrier only for a process that is ready.
         self._heartbeat.mark_ready()
         with self._path.open("rb", buffering=0) as fifo:
             if fifo.read(1) != GO:
@@ -56,6 +57,7 @@ def start_barrier_from(environ: Mapping[str, str], number: int) -> StartBarrier 
     writer = heartbeat.attach(environ)
     if not environ.get(START_BARRIER_ENV):
         return None
+    # It could not tell that it is ready, and must not start a round by itself.
     if writer is None:
         raise StorageError(
             f"standby process of round {number}: its heartbeat {environ.get(heartbeat.HEARTBEAT_ENV)} cannot be used; "

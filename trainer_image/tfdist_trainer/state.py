@@ -86,6 +86,7 @@ class State:
             try:
                 self._checkpoint.write(prefix)
             except tf.errors.OpError as error:
+                # A lost parameter server is a lost peer, and no failure of the storage.
                 _raise_if_peer_lost(error)
                 raise OSError(_ERRNOS.get(type(error), errno.EIO), one_line(error.message)) from error
 
@@ -133,6 +134,7 @@ def _read_checkpoint(checkpoint: tf.train.Checkpoint, stored: StoredCheckpoint, 
     try:
         status = checkpoint.read(str(stored.path() / VARIABLES))
         status.assert_existing_objects_matched()
+        # Training must restore all; an evaluation or export needs the model alone.
         if strict:
             status.assert_consumed()
         else:

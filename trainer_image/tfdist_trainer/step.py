@@ -97,6 +97,7 @@ class TrainStep:
         self._sparse = bool(gang.member.cluster) and not options.skip
         self._is_keras_3 = isinstance(optimizer, keras.optimizers.Optimizer)
         if self._is_keras_3:  # `apply` passes skip_gradients_aggregation to tf_keras
+            # The step adds gradients up itself, before clipping; Keras would do it once more.
             disable_gradient_reduction(optimizer)
         if self._sparse:
             embedding.gather_rows(model)
@@ -152,11 +153,14 @@ class TrainStep:
 
     def _step(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, ...]:
         before = self._undone.read() if self._options.skip else []
+        # Before the model sees it: an infinite loss of an example that does not count would make the gradient NaN.
         batch = without_uncounted(batch)
+        # Gradients, sums and weight as one vector: one collective for each step (ADR 4).
         parts, due = self._local_parts(batch), is_due(last) if self._options.timed else False
         (*gradients, sums), exchange_wait = timed_all_reduce_mean(parts, self._gang.replicas, due=due)
         finite = tf.math.is_finite(tf.reduce_sum(sums[:_LOSS_SUMS]))
         checked = last if not self._options.skip else tf.constant(True)
+        # For small models the norm takes longer than the gradient: only the last step of an execution has it.
         norm = tf.cond(checked, lambda: _norm(gradients), lambda: tf.constant(0.0))
         if self._scaled:
             # Loss scaling probes for the largest scale: it expects infinite gradients, and skips such steps itself.
@@ -167,6 +171,7 @@ class TrainStep:
             # The first sum, the number of examples, is always valid.
             sums = tf.where(tf.logical_or(finite, tf.range(self._sums.size) == 0), sums, tf.zeros_like(sums))
         self._apply(gradients, finite)
+        # After the update, where no branch may contain it.
         self._undone.restore(before, unless=finite)
         return tf.cast(sums, tf.float64), norm, finite, exchange_wait
 
@@ -248,12 +253,14 @@ class TrainStep:
                 # In float16 gradients of the sum overflow at scales at which gradients of the mean do not.
                 loss, divisor = loss / batch.weights.shape[0], weight / batch.weights.shape[0]
             scaled = self._optimizer.scale_loss(loss) if self._scaled else loss
+        # Each replica must send a gradient for each variable.
         unconnected = tf.UnconnectedGradients.ZERO
         gradients = tape.gradient(scaled, self._variables, None, unconnected)
         if self._sparse:
             gradients = embedding.without_duplicates(gradients)
         else:
             gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        # Without examples gradients may be NaN, also of a loss with the weight 0.
         gradients = zero_unless(has_examples, gradients)
         sums = self._sums.sums(batch.labels, predictions, batch.weights, batch.valid_mask, losses=losses)
         # float32, to share the all-reduce of the gradients. Within one step counts stay exact, up to 2**24.
@@ -263,6 +270,7 @@ class TrainStep:
         """Return the predictions for a batch, with random numbers that differ between replicas."""
         if self._gang.replicas == 1:
             return self._predict(features, training=True)
+        # Else all replicas would drop the same units.
         with seeds.replica_scope(tf.distribute.get_replica_context().replica_id_in_sync_group):
             return self._predict(features, training=True)
 

@@ -127,6 +127,7 @@ def apply_gradients(optimizer: Any, gradients: Sequence[tf.Tensor], variables: S
 
 def check_optimizer(gang: ReplicaGroup, optimizer: Any) -> None:
     """Raise `ConfigurationError` if the strategy of `gang` cannot update variables by `optimizer`."""
+    # A branch of a graph can contain neither a call of the strategy nor updates on servers.
     if _updates_in_branch(optimizer) and (gang.member.cluster or gang.replicas_per_member > 1):
         raise ConfigurationError(
             "training.program: optimizer() has gradient_accumulation_steps or ema_overwrite_frequency, which neither "

@@ -108,7 +108,7 @@ class StoredCheckpoint:
             raise DamagedError(f"{self}: not a complete checkpoint: {error.strerror}") from None
         for name, expected in record.files.items():
             if self._file_record(fetched.path / name) != expected:
-                raise DamagedError(f"{self}: {name} is damaged: its size or checksum is not that of {RECORD}")
+                raise DamagedError(f"{self}: {name} is damaged: its size or checksum differs from {RECORD}")
         self._fetched = record, fetched
         return record
 
@@ -131,6 +131,7 @@ class StoredCheckpoint:
         return self._fetched[1].path
 
     def _fetch(self, record: CheckpointRecord) -> Fetched:
+        # The local copy is as valid as the record that it was checked against.
         if self._fetched is not None and self._fetched[0] == record:
             return self._fetched[1]
         self._fetched = None
@@ -139,6 +140,7 @@ class StoredCheckpoint:
     def _file_record(self, path: Path) -> FileRecord:
         try:
             return file_record(path)
+        # Absent is damaged; any other error may be a storage that fails for a moment (ADR 46).
         except atomic.ABSENT as error:
             raise DamagedError(f"{self}: not a complete checkpoint: {path.name}: {error.strerror}") from None
         except OSError as error:

@@ -91,6 +91,7 @@ class Summaries:
         if profile is None or self._folder is None or not 0 <= step - profile.from_step + 1 < profile.steps:
             yield
             return
+        # A profile may span several executions.
         if not self._profiling:
             tf.profiler.experimental.start(f"{self._folder}/{self._own_run}")
             self._profiling = True
@@ -136,6 +137,7 @@ class Summaries:
                 write()
         except (tf.errors.OpError, OSError, ImportError) as error:
             log.event("summaries-off", path=self._folder, reason=one_line(str(error))[:300])
+            # Once: the same error would be logged at each execution.
             self._folder = None
 
 

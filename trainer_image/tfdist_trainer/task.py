@@ -46,6 +46,7 @@ def run(
     )
     if member.job.role is Role.EVALUATOR:
         evaluator.wait_for_checkpoint(context)  # the file that `prepare` reads is written before the first checkpoint
+    # Before the model, which needs vocabularies and scales.
     preprocessing_state.prepare(context)
     with explain_data_errors(context.program):
         if member.job.task is Task.TRAIN:
@@ -58,6 +59,7 @@ def run(
             parameter_server.train(context)
         else:
             loop.train(context)
+    # Servers of an asynchronous gang are shut down by the chief.
     if member.size > 1 and not member.cluster:
         time.sleep(_LINGER_SECONDS)
 
@@ -82,6 +84,7 @@ def _join(
     """
     reporter.update(phase=Phase.RENDEZVOUS)
     limit: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    # In Python first: TensorFlow's own wait neither names who is missing nor handles SIGTERM (ADR 11).
     if member.size > 1:
         rendezvous.wait_for_members(member, lambda missing: _report_waiting(reporter, missing))
         seconds = build.CONNECT_SECONDS

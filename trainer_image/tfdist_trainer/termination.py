@@ -39,6 +39,7 @@ def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd
         exports=report.exports,
         gang_end=gang_end,
     )
+    # Nearly always.
     if _fits(full):
         return full.to_json()
     # Too many metrics: the cause, the checkpoint and the exports are more important, then the last evaluation.

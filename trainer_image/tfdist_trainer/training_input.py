@@ -44,6 +44,7 @@ def _open(context: Context) -> InputPipeline:
         return pipeline
     pipeline = open_input_pipeline(context.gang, program.examples(Split.TRAIN, shard), context.config, _FIELD)
     counts, steps = pipeline.counts, even_steps(pipeline)
+    # Only if they are very uneven: each member then reads all files.
     if pipeline.steps > UNEVEN * steps:
         # Every member takes the same branch: it depends on the counts of all and on the configuration.
         if isinstance(program, FromFiles) and program.shard_by_record(Split.TRAIN, shard):
@@ -119,7 +120,9 @@ def resume_cursor(
             the epoch starts again only if their number, their order or the way of reading them has changed.
     """
     zeros = tuple(sums.zeros())
+    # By index the position is a number of examples, whatever the gang (ADR 40).
     first = _GANG if by_index and cursor.metrics else 0
+    # The position would name other examples: some would be used twice, others never.
     if cursor.step_in_epoch and cursor.sharding_signature[first:] != sharding_signature[first:]:
         reason = "the number of replicas, the data, or the order of the examples has changed"
         log.event("epoch-restarted", epoch=cursor.epoch + 1, reason=reason)
@@ -130,6 +133,7 @@ def resume_cursor(
         )
     if cursor.metrics == sums.sizes:
         return cursor
+    # At the begin of an epoch nothing is summed yet.
     if not cursor.step_in_epoch or not cursor.metrics:
         return cursor.model_copy(update={"metric_sums": zeros})
     new = [metric[0] for metric in sums.sizes if metric not in cursor.metrics]

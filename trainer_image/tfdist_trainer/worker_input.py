@@ -48,6 +48,7 @@ def worker_examples(program: Program, workers: int) -> list[ExampleSource]:
             message = "workers take equally many steps, so the examples of a small part are used more often"
             remedy = "partition the data evenly"
         log.event("input-uneven", examples=",".join(map(str, counts)), message=message, remedy=remedy)
+    # An endless pipeline of no example would never yield a batch.
     if any(counts) and not all(source.count for source in sources):
         raise DataMissingError(f"{FIELD}: {sum(counts)} examples are too few for {workers} workers")
     return sources
@@ -75,6 +76,7 @@ def full_batches(
     batches = steps_needed([examples.count], batch_size, 1)
     epoch_range = EpochRange(batches, range(epoch, LAST_EPOCH), skip=min(skip_steps, batches - 1))
     padded = stream(examples, epoch_range, batch_size=batch_size, seed=seed)
+    # No padding to remove.
     if examples.count % batch_size == 0:
         return padded
     return padded.map(_without_padding).rebatch(batch_size, drop_remainder=True).prefetch(2)

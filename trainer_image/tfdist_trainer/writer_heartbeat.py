@@ -41,6 +41,7 @@ class WriterHeartbeat:
         """Create the file and start the thread that increments the counter; errors as of `StorageFolder`."""
         self._count = 0
         self._stopped = threading.Event()
+        # By the caller, not the thread: the file exists before the claim names this job.
         self._folder.write_text(self._name, "0")
         threading.Thread(target=self._run, args=(self._stopped,), name="writer-heartbeat", daemon=True).start()
 
@@ -75,6 +76,7 @@ def has_ended(directory: Location, job: str, pause: Callable[[float], object] = 
     folder = open_folder(directory)
     last, unchanged = _read(folder, job), 0
     for _ in range(WAIT_POLLS):
+        # Contents are compared, and no times: clocks of nodes and servers differ (ADR 31).
         if last is None or unchanged >= STALE_POLLS:
             return True
         pause(POLL_SECONDS)

@@ -40,6 +40,7 @@ class XlaAutotuner:
         """Return whether to compile the next execution; `steps_left` is the number of remaining steps."""
         if self._settled:
             return self._compiled
+        # Compilation takes seconds: a short training would not win them back.
         if (
             len(self._plain_seconds) >= PLAIN_EXECUTIONS
             and self._plain_seconds[-1] * steps_left >= self._min_remaining_seconds

@@ -22,7 +22,7 @@ RANDOM: Final = np.random.RandomState(0)
 X: Final = RANDOM.randn(193, 8).astype("float32")
 """By batches of 64 the last one has a single example: one of two workers has none."""
 Y: Final = (X.sum(1) > 0.3).astype("float32")[:, None]
-layers = keras.layers
+layers, Adam = keras.layers, keras.optimizers.Adam
 
 
 def data(*arrays: Any) -> tf.data.Dataset:
@@ -69,7 +69,7 @@ class OwnStep(keras.Model):  # type: ignore[misc]
         return {"distance": loss}
 
 
-def own_step() -> dict[str, Any]:
+def own_train_step() -> dict[str, Any]:
     keras.utils.set_random_seed(1)
     with STRATEGY.scope():
         model = OwnStep()
@@ -114,7 +114,7 @@ def each_batch() -> dict[str, Any]:
     return fitted(classifier(), callbacks=[BatchRecorder()]) | {"seen": losses}
 
 
-def last_batches() -> dict[str, Any]:
+def unknown_length() -> dict[str, Any]:
     """The batches that a callback sees at the end of an epoch of unknown length."""
     model = classifier()
     counts = []
@@ -223,14 +223,14 @@ class Halves(keras.Model):  # type: ignore[misc]
         return self.whole(tf.concat([first, second], axis=1))
 
 
-def whole_executions() -> dict[str, Any]:
+def steps_per_execution() -> dict[str, Any]:
     """Keras counts the last execution as a whole one if the script has set the number of steps."""
     ends: list[int] = []
     ended = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, **_: ends.append(batch))
     return fitted(classifier(steps_per_execution=3), callbacks=[ended]) | {"ends": ends}
 
 
-def prediction() -> dict[str, Any]:
+def predict() -> dict[str, Any]:
     model = classifier()
     expected = model(X).numpy()
     predictions = {"array": model.predict(X, verbose=0), "data": model.predict(data(X), batch_size=None, verbose=0)}
@@ -379,11 +379,11 @@ class LoggedWithTest(keras.callbacks.CSVLogger):  # type: ignore[misc]
 
 def points(folder: Path) -> list[list[Any]]:
     """Return the names and steps of what `TensorBoard` has written for batches."""
-    found = []
-    for path in sorted(folder.rglob("events*")):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            found += [[value.tag, event.step] for value in event.summary.value if value.tag.startswith("batch_loss")]
-    return found
+    files = sorted(folder.rglob("events*"))
+    events = (event for path in files for event in tf.compat.v1.train.summary_iterator(str(path)))
+    return [
+        [each.tag, event.step] for event in events for each in event.summary.value if each.tag.startswith("batch_loss")
+    ]
 
 
 def written_by_subclasses() -> dict[str, Any]:
@@ -402,14 +402,12 @@ def written_by_subclasses() -> dict[str, Any]:
     archive.add_endpoint("serve", model.call, input_signature=[tf.TensorSpec([None, 8])])
     archive.write_out(folder / f"archive-{INDEX}", verbose=False)
     tf.keras.models.save_model(model, folder / f"model-{INDEX}.keras")
-    files = sorted(path.name for path in folder.iterdir() if path.stem.endswith(f"-{INDEX}"))
-    profiles = [path.name for path in (folder / f"batches-{INDEX}").rglob("plugins/profile")]
     return {
         "history": history,
-        "files": files,
+        "files": sorted(path.name for path in folder.iterdir() if path.stem.endswith(f"-{INDEX}")),
         "evaluated": len(list(folder.glob("evaluated/train/events*"))),
         "points": points(folder / f"batches-{INDEX}"),
-        "profiles": profiles,
+        "profiles": [path.name for path in (folder / f"batches-{INDEX}").rglob("plugins/profile")],
     }
 
 
@@ -470,8 +468,7 @@ def built_outside() -> dict[str, str]:
     }
 
 
-Adam = keras.optimizers.Adam
-CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
+CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "data_set": lambda: fitted(classifier(), validation_data=(X[:77], Y[:77])),
     "arrays": lambda: fitted(classifier(), X, Y, batch_size=50, validation_split=0.2),
     "class_weight": lambda: fitted(classifier(), X, Y, class_weight={0: 1.0, 1: 3.0}),
@@ -480,37 +477,21 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
         classifier(loss=keras.losses.BinaryCrossentropy(reduction="mean_with_sample_weight")),
         data(X, Y, np.abs(X[:, 0])),
     ),
-    "masked": masked,
-    "generator": generator,
     "accumulation": lambda: fitted(classifier(optimizer=lambda: Adam(gradient_accumulation_steps=2, clipnorm=0.1))),
     "loss_scale": lambda: fitted(classifier(optimizer=lambda: keras.optimizers.LossScaleOptimizer(Adam()))),
     "moving_average": lambda: fitted(classifier(optimizer=lambda: Adam(use_ema=True, global_clipnorm=1.0))),
-    "steps_per_execution": whole_executions,
     "jit_compile": lambda: fitted(classifier(jit_compile=True)),
-    "embedding": embedding,
     "run_eagerly": lambda: fitted(classifier(run_eagerly=True), data(X[:129], Y[:129]), epochs=1),
-    "own_train_step": own_step,
-    "each_batch": each_batch,
-    "unknown_length": last_batches,
-    "predict": prediction,
-    "sharded_by_file": sharded_by_file,
     "batch_normalization": lambda: fitted(classifier(layers.BatchNormalization)),
-    "fewer_rows_than_workers": fewer_rows_than_workers,
     "fewer_rows_of_synchronized_statistics": lambda: fewer_rows_than_workers(
         lambda: layers.BatchNormalization(synchronized=True)
     ),
-    "zipped": zipped,
-    "graphs": graphs,
-    "decision_of_one_worker": decision_of_one_worker,
-    "files": files,
-    "compiled_outside": compiled_outside,
-    "built_outside": built_outside,
-    "idioms": idioms,
-    "written_by_subclasses": written_by_subclasses,
-    "own_lengths": own_lengths,
-    "own_data": own_data,
-    "other_calls": other_calls,
 }
+CASES |= {function.__name__: function for function in (
+    masked, generator, steps_per_execution, embedding, own_train_step, each_batch, unknown_length, predict,
+    sharded_by_file, fewer_rows_than_workers, zipped, graphs, decision_of_one_worker, files, compiled_outside,
+    built_outside, idioms, written_by_subclasses, own_lengths, own_data, other_calls,
+)}  # fmt: skip
 
 if __name__ == "__main__":
     Path(sys.argv[1]).write_text(json.dumps({name: CASES[name]() for name in sys.argv[2].split(",")}))

@@ -87,6 +87,7 @@ def _permutation(count: int, seed: tf.Tensor | None) -> tf.Tensor:
     numbers = tf.range(count, dtype=tf.int64)
     if seed is None:
         return numbers
+    # A pure function of seed and epoch: a restart, and any gang, has the same order (ADR 40).
     return tf.random.experimental.stateless_shuffle(numbers, seed=[seed, 0])
 
 

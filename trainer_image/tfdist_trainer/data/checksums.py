@@ -29,6 +29,7 @@ Words = npt.NDArray[np.uint32]
 def combined_crc32c(records: Sequence[Octets]) -> int:
     """Return the XOR of the CRC-32C of each of `records`; 0 if there are none."""
     by_size = defaultdict[int, list[Octets]](list)
+    # By length: records of one length are combined by one operation.
     for record in records:
         by_size[len(record)].append(record)
     total = np.zeros(max(by_size, default=0), np.uint8)
@@ -39,6 +40,7 @@ def combined_crc32c(records: Sequence[Octets]) -> int:
             continue
         part = total[len(total) - size :]
         part ^= np.bitwise_xor.reduce(np.stack(group)) if len(group) > 1 else group[0]
+        # The initial state of an even number of records cancels out.
         if len(group) % 2:
             part[:_INITIAL] ^= 0xFF
             state ^= 0xFFFFFFFF

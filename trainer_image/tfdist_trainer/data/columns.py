@@ -47,6 +47,7 @@ class DataColumn:
 
     def wrong(self, values: Array) -> npt.NDArray[np.bool_]:
         """Return which of `values`, [examples, *shape], are not allowed, bool [examples]."""
+        # Any value of these types is valid.
         if self.kind in {"uint8", "string", "encoded"} and not self.choices:
             return np.zeros(len(values), np.bool_)
         bad = np.zeros(values.shape, np.bool_)
@@ -151,6 +152,7 @@ def check_rows(
     """
     invalid = np.stack([column.wrong(values[column.name]) for column in columns])
     bad_rows = invalid.any(axis=0)
+    # One report for each record, by its first bad column.
     for row in np.flatnonzero(bad_rows):
         column = columns[int(np.flatnonzero(invalid[:, row])[0])]
         bad.report(where(int(row)), column.complain(np.asarray(values[column.name][row])))
@@ -165,6 +167,7 @@ def check_converted(
     for column in columns:
         problems = converted[column.name].problems
         for row, problem in problems.items():
+            # A record is bad once, whatever number of its columns is.
             if valid[row]:
                 bad.report(where(row), f"{column.name!r} {problem}")
         valid[list(problems)] = False

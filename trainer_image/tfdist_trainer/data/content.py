@@ -90,6 +90,7 @@ def _plain_hint(start: bytes) -> str:
     if kind == "ZLIB":
         return "; it begins like a ZLIB file, which is not supported: write it uncompressed or with GZIP"
     if kind is None and len(start) >= _HEAD and _PRINTABLE.issuperset(start):
+        # By the first line alone: texts in a CSV file may have tabs.
         kind = "TSV, set data.format: tsv" if b"\t" in start.partition(b"\n")[0] else "CSV, set data.format: csv"
         kind = "JSON lines, set data.format: jsonl" if start.startswith(b"{") else kind
         return f"; it begins like a text file: if it is {kind}"

@@ -59,6 +59,7 @@ def records(file: Iterable[str]) -> Iterator[CsvRecord]:
             yield CsvRecord(number, [], _problem(error))
         else:
             return
+        # The parser has read beyond the malformed record: the lines after its first one are parsed again.
         pending.extendleft(reversed(record[1:]))
         record.clear()
         number += 1
@@ -137,6 +138,7 @@ def _rows(
                 f"{name}: {column.name!r} is an array of {list(column.shape)}, and a field of {kind} is one value: "
                 "configure a column for each number, or convert the file to JSON lines"
             )
+    # Around the whole iteration: the limit is one of the module `csv`.
     with unlimited_fields():
         parsed = parse(file)
         indices = _field_indices(name, next(parsed, CsvRecord(1, [])), columns)
@@ -185,6 +187,7 @@ def _row(record: CsvRecord, columns: Sequence[DataColumn], indices: _FieldIndice
     values = [record.fields[index].strip() for index in indices.columns]
     if "" in values:
         return Row(record.line, [], f"{columns[values.index('')].name!r} is missing")
+    # One search for all fields, as nearly all records are UTF-8.
     if first_undecoded("".join(values)):
         for column, index in zip(columns, indices.columns, strict=True):
             if problem := find_undecoded(record, index):
@@ -199,10 +202,12 @@ def convert(texts: list[Any], column: DataColumn) -> Converted:
         return Converted(np.asarray(texts, object), {})
     kind = np.int64 if column.kind == "int64" else np.float64
     try:
+        # An array of strings takes the space of its longest one in each row.
         if max(map(len, texts), default=0) <= _LONGEST_NUMBER:
             return Converted(np.asarray(texts, str).astype(kind), {})
     except (ValueError, OverflowError):
         pass
+    # One by one only to find the bad ones.
     numbers = [_number(text, kind) for text in texts]
     expected = "a whole number" if column.kind == "int64" else "a number"
     problems = {

@@ -82,6 +82,7 @@ def expand(patterns: Sequence[Pattern], worker: int | None = None) -> tuple[str,
             raise DataMissingError(f"{pattern.where}: no file matches {expanded!r}; {remedy}")
         _check_not_list(pattern, matches)
         origins |= dict.fromkeys(matches, pattern.where)
+    # Now, and not in the middle of an epoch.
     for name in sorted(origins):
         if not is_url(name):
             _check_readable(name, origins[name])
@@ -105,6 +106,7 @@ def file_assignment(
         DataMissingError: as in `expand`.
     """
     partitioned = [is_partitioned([pattern]) for pattern in patterns]
+    # All pipelines compute the same assignment from the same list, without communication.
     if not any(partitioned):
         return assign_files(tuple(filter(predicate, expand(patterns))), shard, by_record=by_record)
     if not all(partitioned):
@@ -156,6 +158,7 @@ def _matches(pattern: str, where: str) -> list[str]:
         except TrainerError as error:
             raise type(error)(f"{where}: {error}") from None
     try:
+        # `glob` leaves out what it cannot list, and training would go on with a part of the data.
         _list_folders_of(pattern)
         return [name for name in glob(pattern, recursive=True) if Path(name).is_file()]  # noqa: PTH207  absolute
     except OSError as error:

@@ -94,6 +94,7 @@ def masked_crc32c(lengths: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
     octets = lengths.astype("<u8").view(np.uint8).reshape(-1, 8)
     crc = np.full(len(lengths), 0xFFFFFFFF, np.uint32)
     for position in range(8):
+        # All lengths at once, byte by byte.
         crc = TABLE[(crc ^ octets[:, position]) & 0xFF] ^ (crc >> np.uint32(8))
     crc ^= np.uint32(0xFFFFFFFF)
     return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + _MASK

@@ -49,6 +49,7 @@ def read_columns(name: str, columns: Sequence[DataColumn], bad: BadRecords) -> d
     """
     image, label = columns[:2]
     images, labels = read(name), read(labels_of(name))
+    # MNIST's images have no axis of channels.
     if image.shape[-1:] == (1,) and images.shape[1:] == image.shape[:-1]:
         images = images[..., np.newaxis]
     if images.shape[1:] != image.shape or labels.shape != images.shape[:1]:

@@ -80,7 +80,7 @@ def _text_problem(line: str, value: str) -> str | None:
         return None
     if first_undecoded(line) and (byte := first_undecoded(value)):
         return not_utf8(byte)
-    return f"has \\u{ord(surrogate[0]):04x}, half of a pair of surrogates, which is no character"
+    return f"has \\u{ord(surrogate[0]):04x}, half of a pair of surrogates, which is not a character"
 
 
 _SYNTAX: Final = Syntax("JSON lines", "\n", _rows, convert)

@@ -41,6 +41,7 @@ def save(name: str, **arrays: npt.NDArray[Any]) -> None:
 
 def _load(name: str, columns: Sequence[DataColumn]) -> dict[str, Array]:
     try:
+        # Pickled objects would run code of the file.
         with np.load(local(name), allow_pickle=False) as arrays:
             missing = sorted({column.name for column in columns} - set(arrays.files))
             if missing:
@@ -53,6 +54,7 @@ def _load(name: str, columns: Sequence[DataColumn]) -> dict[str, Array]:
 
 def _check_array(name: str, column: DataColumn, values: Array) -> Array:
     """Return `values` in the column's shape; a last axis of size 1 may be absent in the file."""
+    # Images of one channel, and single numbers, are often stored without that axis.
     if column.shape[-1:] == (1,) and values.shape[1:] == column.shape[:-1]:
         values = values[..., np.newaxis]
     if values.dtype.kind not in _KINDS[column.kind] or values.ndim == 0 or values.shape[1:] != column.shape:

@@ -65,6 +65,7 @@ class Transfer:
                     if pending:
                         self._log("download", len(self._objects) - len(pending), start)
             finally:
+                # The first error ends the other downloads at their next block.
                 self._stop.set()
                 pool.shutdown(wait=False, cancel_futures=True)
         self._log("downloaded", len(self._objects), start)
@@ -128,6 +129,7 @@ class DownloadCache:
             StorageError: the server cannot be reached.
         """
         bucket, key = object_urls.split(pattern)
+        # The first list of a process is valid until its end: all see one version of each object (ADR 45).
         matched = {each.url: each for each in self._walk(bucket, "", key.split("/"))}
         self._objects.update(matched)
         return sorted(matched)
@@ -137,6 +139,7 @@ class DownloadCache:
         requested = {name: self._objects[name] for name in names if object_urls.is_url(name)}
         missing = [each for each in requested.values() if not self._is_complete(each)]
         if missing:
+            # Before the first byte: hours of downloads would end in a full disk.
             self._require_space(missing)
             Transfer(missing, self._copy).run()
 
@@ -194,9 +197,11 @@ class DownloadCache:
         path = self._path(stored)
         try:
             with _lock_file(path.with_name(f"{path.name}.partial")) as (file, partial):
+                # Looked at again under the lock: another process may have been faster.
                 if not self._is_complete(stored):
                     bucket, _ = object_urls.split(stored.url)
                     download_object(self._open_bucket(bucket), stored, file, received)
+                    # Complete and flushed: a killed process leaves nothing that is taken for a copy (ADR 45).
                     partial.rename(path)
                 else:
                     received(stored.size)
@@ -213,6 +218,7 @@ class DownloadCache:
         (total, _, free), needed = self._disk_usage(self._directory), sum(each.size for each in missing)
         if needed > free:
             text = f"{missing[0].url} and {len(missing) - 1} more objects" if len(missing) > 1 else missing[0].url
+            # A disk that others fill may become free; one that is too small does not.
             kind = StorageError if needed <= total else ConfigurationError
             raise kind(
                 f"{text}: copies need {_size(needed)}, and {self._directory} has {_size(free)} free of "

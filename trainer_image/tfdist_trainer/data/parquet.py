@@ -37,8 +37,11 @@ def read(name: str, columns: Sequence[DataColumn], bad: BadRecords) -> dict[str,
     arrow, parquet = _pyarrow(name)
     parts = {column.name: [column.empty()] for column in columns}
     try:
+        # pyarrow does not verify them by default.
         with parquet.ParquetFile(local(name), page_checksum_verification=True) as file:
             _check_schema(name, file.schema_arrow, columns, arrow)
+            # One row group at a time, and what is read of it is the columns alone: the file may be larger than the
+            # memory.
             for group in range(file.num_row_groups):
                 for key, array in _read_group(name, file, group, columns, bad, arrow).items():
                     parts[key].append(array)
@@ -126,6 +129,7 @@ def _convert_column(array: Any, column: DataColumn, arrow: Any) -> Converted:
 
 def _as_numpy(array: Any, column: DataColumn, types: Any) -> Array | None:
     """Return the values of `array` converted at once; None if they are strings, or have to be checked one by one."""
+    # Values that need a check each.
     if column.kind in {"string", "uint8"} or array.null_count or types.is_dictionary(array.type):
         return None
     flat, leaf = array.combine_chunks(), array.type

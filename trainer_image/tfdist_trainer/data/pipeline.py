@@ -104,6 +104,7 @@ def stream(examples: ExampleSource, epoch_range: EpochRange, *, batch_size: int,
     def epoch(number: tf.Tensor) -> tf.data.Dataset:
         is_resumed = number == epoch_range.epochs.start
         skip = tf.where(is_resumed, tf.constant(epoch_range.skip, tf.int64), 0)
+        # Another order for each epoch, and the same one after a restart.
         epoch_seed = None if seed is None else seed * 1_000_003 + number
         if examples.by_index:
             start = tf.where(is_resumed, tf.constant(epoch_range.consumed, tf.int64), 0)
@@ -111,10 +112,12 @@ def stream(examples: ExampleSource, epoch_range: EpochRange, *, batch_size: int,
         order = BatchOrder(batch_size, epoch_seed, skip)
         batches = prepare(order)
         if steps_needed([examples.count], batch_size, 1) < epoch_range.batches:
+            # Others have more steps: real examples with the weight 0, so that batch normalization sees no zeros.
             batches = batches.concatenate(prepare(BatchOrder(batch_size)).map(_zero_weight).repeat())
         return batches.concatenate(_empty_batches(batches.element_spec)).take(epoch_range.batches - skip)
 
     numbers = tf.data.Dataset.range(epoch_range.epochs.start, epoch_range.epochs.stop)
+    # All epochs are one data set: an iterator for each would stall training between them (ADR 4).
     epochs = numbers.flat_map(epoch)
     return epochs.concatenate(_empty_batches(epochs.element_spec)).prefetch(2)
 

@@ -74,6 +74,7 @@ class RecordReader:
             ValueError: a file cannot be read any more.
         """
         records = self._with_checksums(indices)
+        # Checked together first: one by one only if something is wrong.
         damaged = (
             [] if _is_intact(records) else [index for index in range(len(records)) if not _is_intact(records[[index]])]
         )
@@ -83,6 +84,7 @@ class RecordReader:
 
     def _with_checksums(self, indices: Indices) -> npt.NDArray[np.object_]:
         """Return the records with `indices`, [n], each with the checksum that follows it."""
+        # Ascending offsets: a disk, or network storage, reads them in one direction.
         order = np.argsort(indices)
         records = np.empty(len(indices), object)
         files = np.searchsorted(self._ends, indices[order], side="right")
@@ -100,6 +102,8 @@ class RecordReader:
             Path(
                 local(self._files[file])
             ).stat()  # an open file can be read after it is deleted, and is missing at a restart
+            # Opened once: to open each file again would be a request to network storage for nearly every record (ADR
+            # 40).
             with self._descriptor(file) as descriptor:
                 for position, (size, start) in enumerate(zip(sizes, starts, strict=True)):
                     records[position] = os.pread(descriptor, size, start)

@@ -123,6 +123,7 @@ class InMemorySource(FileSource):
         for name in part.files:
             values = _read(name, options, bad)
             size = len(next(iter(values.values())))
+            # Records are numbered over all files, so that each stays with one pipeline.
             start = (part.offset - first_record) % part.stride
             for key, array in values.items():
                 columns[key].append(array[start :: part.stride])
@@ -150,6 +151,7 @@ def _read(name: str, options: ReadOptions, bad: BadRecords) -> dict[str, Array]:
     try:
         return READERS[options.format](name, options.columns, bad)
     except DataMalformedError as error:
+        # A column that no record has is a wrong configuration, which skipping would hide.
         if not bad.skip or isinstance(error, ColumnAbsentError):
             raise
         bad.report(name, str(error).removeprefix(f"{name}: "))
@@ -164,6 +166,7 @@ class TFRecordSource(FileSource):
         self._options = options
         bad = BadRecords(skip=options.skip_bad)
         gzip = options.gzip
+        # All records are checked first: every member must know the steps of an epoch.
         if options.skip_bad:
             checked = [tfrecord.check(name, options.columns, bad, gzip=gzip) for name in part.files]
         else:
@@ -176,6 +179,7 @@ class TFRecordSource(FileSource):
             for first, (_, bad_records) in zip(self._first, checked, strict=True)
             for record in bad_records
         ]
+        # TensorFlow's reader ends at the first damaged record.
         by_index = options.skip_bad and not gzip
         self._reader = RecordReader(part.files, [tuple(runs(name)) for name in part.files]) if by_index else None
         total = sum(self._readable) - len(self._bad)
@@ -213,6 +217,7 @@ class TFRecordSource(FileSource):
         if not self._part.files:
             return tf.data.Dataset.from_tensor_slices(tf.constant([], tf.string))
         order = tf.range(len(self._part.files), dtype=tf.int32)
+        # Pipelines that share files must number the records alike.
         if seed is not None and self._part.stride == 1:
             order = tf.argsort(tf.random.stateless_uniform([len(self._part.files)], seed=[seed, 0]))
         files = tf.data.Dataset.from_tensor_slices(order)
@@ -305,6 +310,7 @@ class IndexedSource(FileSource):
             shaped = tf.ensure_shape(tf.reshape(records, [-1, size]), indices.shape)
             return ((shaped, *seeds) if seeds else shaped), valid_mask
 
+        # One call of Python for many records.
         groups = batches.batch(several).map(read, num_parallel_calls=_PARALLEL_READS, deterministic=True)
         return groups.unbatch()
 

@@ -87,6 +87,7 @@ def check(name: str, columns: Sequence[DataColumn], bad: BadRecords, *, gzip: bo
         if part.problem is not None:
             hint = "" if records_read else tfrecord_hint(name, compressed=gzip)
             bad.report(name, f"{_damage_message(gzip, records_read, part.problem)}{hint}", part.lost)
+    # All are bad: rather the configuration is.
     if bad_indices and len(bad_indices) >= records_read:
         _check_columns_exist(name, columns, gzip=gzip)
     return records_read, tuple(bad_indices)
@@ -204,6 +205,7 @@ def _compressed_parts(name: str) -> Iterator[_Part]:
             yield _Part(batch.numpy().tolist())
             records_read += int(batch.shape[0])
     except _DAMAGED as error:
+        # The batch with the damage again, record by record, to keep those before it.
         readable = [record.numpy() for record in records.skip(records_read).ignore_errors()]
         lost = max(1, frames(name, gzip=True).count - records_read - len(readable))
         yield _Part(readable, one_line(error.message), lost)

@@ -29,6 +29,7 @@ class AssignedValues:
         execution, each one can.
         """
         found = self.differs(value)
+        # What is computed from this variable later in the step differs between replicas, too.
         if found and tf.is_symbolic_tensor(value):
             self._local.add(id(variable.handle))
         return found
@@ -39,6 +40,7 @@ class AssignedValues:
 
     def differs(self, value: Any) -> bool:
         """Return whether `value` can differ between replicas, as `is_local`."""
+        # In eager execution the graph shows nothing: every value may differ.
         if not tf.is_symbolic_tensor(value):
             return True
         tensors, seen = [value], set()
@@ -51,18 +53,21 @@ class AssignedValues:
             if inputs is None:
                 return True
             tensors.extend(inputs)
+        # Remembered, so that a long graph is walked once. A variable may become local later in the step.
         self._equal |= {operation for operation in seen if operation.type != "ReadVariableOp"}
         return False
 
     def _inputs(self, operation: Any) -> list[tf.Tensor] | None:
         """Return the tensors on which the value of `operation` depends; None if it is one of this replica."""
         kind = operation.type
+        # Its result is equal on all replicas, whatever goes in.
         if kind.startswith("Collective"):
             return []
         if kind == "ReadVariableOp":
             return None if id(outer_tensor(operation.inputs[0])) in self._local else []
         if kind.startswith(_RANDOM) or operation is getattr(self._replica, "op", None):
             return None
+        # An argument of the step itself is the batch; resources are variables and tables, which are equal.
         if kind == "Placeholder" and outer_tensor(operation.outputs[0]) is operation.outputs[0]:
             return None if operation.outputs[0].dtype != tf.resource else []
         return operation_inputs(operation)
@@ -76,6 +81,7 @@ def added_rows(variable: Any, value: Any) -> tuple[tf.Tensor, tf.Tensor] | None:
     if not tf.is_symbolic_tensor(value) or value.op.type not in {"Add", "AddV2"}:
         return None
     first, second = value.op.inputs
+    # Addition commutes: the state may be on either side.
     for state, rows in ((first, second), (second, first)):
         read, added = (_before(each, SHAPES_AND_TYPES) for each in (state, rows))
         if read.type == "ReadVariableOp" and outer_tensor(read.inputs[0]) is variable.handle and _is_over_rows(added):
@@ -96,6 +102,7 @@ def _is_over_rows(operation: Any) -> bool:
         return False
     values, axes = operation.inputs
     static = tf.get_static_value(axes)
+    # A static number of rows is not a batch: a local batch has any number.
     if static is None or not values.shape.rank or values.shape[0] is not None:
         return False
     return not {0, -values.shape.rank}.isdisjoint(static.flat)

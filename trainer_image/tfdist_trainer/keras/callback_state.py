@@ -62,6 +62,7 @@ class CallbackState:
             return
         extends_more = library[:1] != [keras.callbacks.Callback]
         for name, value in self._unknown.items():
+            # A function that was there at the begin comes from the script again.
             is_constant = name in self._constants and self._constants[name] is value
             if not is_constant and value is not self.callback.model and not (extends_more and name.startswith("_")):
                 yield name, type(value).__name__

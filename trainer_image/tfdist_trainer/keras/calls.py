@@ -48,9 +48,12 @@ def call_scope(name: str, strategy: Any, worker: Worker) -> Iterator[None]:
     """
     _running.append(name)
     try:
+        # A collective before the call: workers in different calls fail here with names, and not in a collective inside.
         comparison(strategy, worker).gather()
         yield
     except tf.errors.OpError as error:
+        # The peers may wait in a collective for ever, and the end of the interpreter would wait for TensorFlow's
+        # threads.
         script_end.leave_at_once()
         if DIFFERENT_COLLECTIVES.search(str(error)):
             raise RuntimeError(_different(f"this one is in {_describe(_running)}")) from error
@@ -82,6 +85,8 @@ class Comparison:
         Raises:
             RuntimeError: another worker is in another call of Keras.
         """
+        # Always the same shape: TensorFlow matches collectives by their order, and rejects other shapes with an error
+        # that names no call.
         unused = [0.0] * (_VALUES - len(values))
         calls, *columns = self._collectives.gather_rows(_encode(_running), *values, *unused).T
         if (calls != calls[0]).any():
@@ -90,6 +95,7 @@ class Comparison:
 
     def chief_values(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the `values` of the chief, float64 [n]; a collective, in which all workers pass equally many."""
+        # A sum with zeros is a broadcast, by the one graph that exists already.
         return self._collectives.all_reduce_sum(values if self._collectives.rank == 0 else np.zeros_like(values))
 
     def check_batches(self, batches: int | None) -> None:
@@ -110,12 +116,14 @@ class Comparison:
             ValueError: they have not.
             RuntimeError: another worker is in another call of Keras.
         """
+        # Callbacks may evaluate and predict on data of their own worker.
         if _running[-1:] not in (["fit"], ["validation"]):
             return
         worker = first_difference(self.gather(*first.fingerprint))
         if worker is None:
             return
         of = _describe(_running[-2:])
+        # Arrays are equal or wrong; other data may be augmented at random on each worker.
         if first.of_arrays:
             raise ValueError(f"worker 0 and worker {worker} have different data in {of}: {_SAME_DATA}")
         log.event("data-differs", workers=f"0 and {worker}", of=of, unless="it is random", remedy=_SAME_DATA)

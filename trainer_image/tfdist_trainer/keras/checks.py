@@ -26,6 +26,7 @@ def check_model(model: Any) -> None:
             layer keeps a state from batch to batch.
     """
     optimizer = getattr(model, "optimizer", None)
+    # A wrapper of an optimizer may be made inside of the scope, and the optimizer outside.
     for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
         if each is not None and not was_created_in(each, model.distribute_strategy):
             raise ValueError(

@@ -47,6 +47,7 @@ def batch_callbacks(callbacks: Iterable[Any], methods: Sequence[str]) -> list[st
 
 
 def _needs_each_batch(callback: Any, method: str) -> bool:
+    # Methods that are set on the instance hide the class's.
     if method in vars(callback):  # of LambdaCallback
         return True
     owner = next((each for each in type(callback).__mro__ if method in vars(each)), keras.callbacks.Callback)
@@ -65,6 +66,7 @@ def worker_callbacks(callback: Any, worker: Worker) -> list[Any]:
         return [callback]
     kind = next((name for name in _CHIEF_ONLY if isinstance(callback, getattr(keras.callbacks, name))), None)
     if kind is not None:
+        # Keras' own class does nothing but write; a subclass may call `evaluate`, which is a collective.
         if type(callback) is getattr(keras.callbacks, kind) or kind not in _PATHS:
             return []
         _write_elsewhere(callback, _PATHS[kind])
@@ -143,6 +145,8 @@ class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
         """Compare what callbacks such as `EarlyStopping` have set, and the weights if the chief has the time."""
         if self._follow(is_due=self._drift.is_due()):
+            # Only if the chief has the time, by the same exchange: a collective that one worker skips blocks the
+            # others.
             self._drift.compare(self.model, self._comparison)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
@@ -153,9 +157,11 @@ class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
     def _follow(self, *, is_due: bool = False) -> bool:
         """Take over the chief's decisions; return its `is_due`."""
         rate = _learning_rate(self.model)
+        # One exchange for stop, rate and drift: each costs a round trip between two steps.
         rows = self._comparison.gather(float(bool(self.model.stop_training)), 0.0 if rate is None else rate, is_due)
         for worker, row in enumerate(rows[1:], start=1):
             for name, value, chief_value in zip(("stop_training", "learning_rate"), row, rows[0], strict=False):
+                # Logged, because the callback of this worker has decided by something that differs between workers.
                 if value != chief_value and not (value != value and chief_value != chief_value):  # noqa: PLR0124  both NaN
                     log.event("decision-differs", worker=worker, of=name, value=float(value), chief=float(chief_value))
         stop, chief_rate, is_due_on_chief = rows[0]

@@ -43,6 +43,7 @@ class DriftCheck:
         A job that asks for one training, by `checkpoint` or `training.export`, ends.
         """
         started_at = time.monotonic()
+        # Counters and seeds differ by design.
         variables = [each for each in model.variables if tf.as_dtype(each.dtype).is_floating]
         if variables:
             distances = _distances(variables, comparison)
@@ -79,8 +80,10 @@ def _job_asks_for_one() -> bool:
 def _distances(variables: list[Any], comparison: Comparison) -> npt.NDArray[np.float64]:
     """Return the estimated distance of each variable from the chief's, relative to its norm; a collective."""
     sums = np.array([_sums(each.numpy()) for each in variables], np.float64)
+    # NaN differs from itself: without this, equal weights that have diverged would be reported as different.
     sums[~np.isfinite(sums)] = _NOT_FINITE
     of_chief = comparison.chief_values(sums.ravel()).reshape(sums.shape)
+    # Near zero, rounding is as large as the value.
     smallest = [_SMALLEST * np.sqrt(np.prod(each.shape)) for each in variables]
     distances: npt.NDArray[np.float64] = np.abs(sums - of_chief).max(axis=1) / (of_chief[:, 1] + smallest)
     return distances
@@ -92,6 +95,7 @@ def _sums(values: npt.NDArray[Any]) -> tuple[float, float]:
     The difference of two such sums is on average the distance of the values (Johnson-Lindenstrauss, one projection).
     """
     columns = values.shape[-1] if values.ndim else 1
+    # Two small vectors of weights in place of one as long as the variable.
     matrix = values.astype(np.float32, copy=False).reshape(-1, columns)
     flat = matrix.ravel()
     with np.errstate(all="ignore"):

@@ -41,39 +41,55 @@ from tfdist_trainer.upstream.strategy_worker import make_variables_numbers, work
 @functools.cache
 def install() -> None:
     """Replace the functions of Keras, once in each process, if this version of Keras is one that was tested."""
+    # Hooks into another version could train silently wrong: `fit` is left to Keras (ADR 33).
     if not keras_fit.is_tested():
         log.event("keras-fit-off", keras=keras.__version__, reason=f"tested with keras{KERAS}")
         return
+    # First: shuffles and splits of the script must be equal on all workers before it reads its data.
     seeds.set_common_seed(os.environ)
+    # `fit` drops an iterator after each epoch, whose deletion may take up to a minute (ADR 41).
     iterator_deletion.install()
+    # Scripts read `float(optimizer.learning_rate)`, which variables of a strategy reject.
     make_variables_numbers()
+    # Losses stay means of the local batch; the exchange weighs them by the number of examples (ADR 33).
     keras_fit.wrap(keras_fit.REDUCE_LOSS, losses.reduce_weighted_values)
     keras_fit.wrap(keras_fit.MEAN, losses.update_mean)
     keras_fit.wrap(keras_fit.SCALE, losses.scale)
     keras_fit.wrap(keras_fit.UNSCALE, losses.scale)
+    # The exchange is in `apply`, so that clipping, accumulation and loss scaling after it see the global gradient.
     keras_fit.wrap(keras_fit.APPLY, optimizers.apply)
     keras_fit.wrap(keras_fit.APPLY_SCALED, optimizers.apply)
+    # Keras would add them up once more.
     keras_fit.wrap(keras_fit.ALL_REDUCE, optimizers.keep_gradients)
     keras_fit.wrap(keras_fit.SCALE_LOSS, optimizers.scale_loss)
     keras_fit.wrap(keras_fit.SCALE_SCALED_LOSS, optimizers.scale_loss)
+    # All replicas would otherwise draw the same random numbers: they drop the same units.
     seeds.install()
+    # Shows which variables a step changes by itself: those need an average, a sum or nothing.
     keras_fit.wrap(keras_fit.ASSIGN, _record_assignment)
     keras_fit.wrap(keras_fit.RESET_METRICS, _reset_metrics)
+    # The states of metrics are reduced once in each call; read again by Keras they would be sums over replicas.
     keras_fit.wrap(keras_fit.EPOCH_LOGS, _epoch_logs)
+    # Each worker reads all batches and takes its rows, which keeps the order of arrays (ADR 33).
     keras_fit.wrap(keras_epochs.EPOCH_ITERATOR, _epoch_iterator)
+    # Keras reduces the first batch over replicas outside of a graph to build, which fails.
     keras_fit.wrap(keras_fit.SYMBOLIC_BUILD, _build)
+    # Keras' loop over steps carries an optional through `tf.cond`, which fails under the strategy.
     keras_fit.wrap(keras_fit.TRAIN_FUNCTION, functools.partial(_step_function, "train"))
     keras_fit.wrap(keras_fit.TEST_FUNCTION, functools.partial(_step_function, "test"))
     keras_fit.wrap(keras_fit.PREDICT_FUNCTION, _predict_function)
     keras_fit.wrap(keras_fit.SYNCHRONIZED_MOMENTS, losses.synchronized_moments)
+    # After the functions that they call; `script_training` and `reporting` wrap them once more, further outside.
     keras_fit.wrap(keras_fit.FIT, _fit)
     keras_fit.wrap(keras_fit.EVALUATE, _evaluate)
     keras_fit.wrap(keras_fit.PREDICT, _predict)
     keras_fit.wrap(keras_fit.TRAIN_BATCH_END, functools.partial(_batch_end, "train"))
     keras_fit.wrap(keras_fit.TEST_BATCH_END, functools.partial(_batch_end, "test"))
     keras_fit.wrap(keras_fit.PREDICT_ON_BATCH, _predict_on_batch)
+    # Only the chief writes, else all workers would write to one path.
     for hook in (keras_fit.SAVE, keras_fit.SAVE_WEIGHTS, keras_fit.EXPORT, keras_fit.WRITE_OUT):
         keras_fit.wrap(hook, by_chief)
+    # A worker that loads what it has "saved" waits for the chief's file.
     for hook in (keras_fit.LOAD, keras_fit.LOAD_EXPORTED):
         keras_fit.wrap(hook, functools.partial(when_written, path_of=lambda path, *_, **__: path))
     keras_fit.wrap(keras_fit.PARSE_EXPORTED, on_this_worker)
@@ -89,11 +105,16 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
         if worker is None:
             return original(self, *args, **kwargs)
         bound = signature.bind(self, *args, **kwargs)
+        # Before anything is traced: the same mistakes fail deep inside of TensorFlow, without a remedy.
         check_model(self)
         callbacks = callback_list(bound.arguments.get("callbacks"))
+        # A callback that must see each batch forces one step in each call.
         sees_each = batch_callbacks(callbacks, TRAIN_BATCH)
+        # Now, not in Keras' `fit`: steps and callbacks are chosen before it begins.
         self.make_train_function()
         _choose_steps_per_execution(self.train_function, self, sees_each)
+        # Only the chief writes files, and all workers decide: `FollowChief` comes last, after all decisions of the
+        # script.
         local_callbacks = [each for callback in callbacks for each in worker_callbacks(callback, worker)]
         follow = FollowChief(
             calls.comparison(self.distribute_strategy, worker),
@@ -123,6 +144,7 @@ def _evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
         self.make_test_function()
         sees_each = batch_callbacks(callback_list(bound.arguments.get("callbacks")), TEST_BATCH)
         _choose_steps_per_execution(self.test_function, self, sees_each)
+        # A validation is a part of `fit`: data of all workers must be equal there, too.
         name = "validation" if keras_fit.is_validation(kwargs) else "evaluate"
         with calls.call_scope(name, self.distribute_strategy, worker):
             return original(self, *args, **kwargs)
@@ -136,6 +158,7 @@ def _predict(original: Callable[..., Any]) -> Callable[..., Any]:
         if worker is None:
             return original(self, *args, **kwargs)
         with calls.call_scope("predict", self.distribute_strategy, worker):
+            # A variable: created inside of the traced step, `tf.function` would reject it.
             seeds.share_generator(self.distribute_strategy)
             return original(self, *args, **kwargs)
 
@@ -145,6 +168,7 @@ def _predict(original: Callable[..., Any]) -> Callable[..., Any]:
 def _batch_end(kind: str, original: Callable[..., None]) -> Callable[..., None]:
     def end(self: Any, batch: int, logs: Any = None) -> None:
         function = getattr(self.model, f"{kind}_function", None)
+        # Keras names the last batch before the call, and the data may have ended within it.
         missing = function.missing if isinstance(function, StepFunction) else 0
         original(self, batch - missing, logs)
 
@@ -153,6 +177,7 @@ def _batch_end(kind: str, original: Callable[..., None]) -> Callable[..., None]:
 
 def _choose_steps_per_execution(function: StepFunction, model: Any, sees_each: Sequence[str]) -> None:
     """Use the steps per execution of `compile`, or one if callbacks must see each batch, or else tune them."""
+    # What the script sets wins; then what its callbacks need; else the number is tuned.
     if model.steps_per_execution > 1:
         function.set_steps_per_execution(model.steps_per_execution)
     elif sees_each and function.set_steps_per_execution(1):
@@ -179,6 +204,7 @@ def _step_function(kind: str, original: Callable[..., Any]) -> Callable[..., Any
 def _predict_function(original: Callable[..., Any]) -> Callable[..., Any]:
     def make(self: Any, force: bool = False) -> Any:
         worker = worker_of(self.distribute_strategy)
+        # Wrapped once: Keras keeps the function between calls.
         if worker is None or (self.predict_function is not None and not force):
             return original(self, force)
         original(self, force)
@@ -243,6 +269,7 @@ def _epoch_logs(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _record_assignment(original: Callable[..., None]) -> Callable[..., None]:
     def assign(self: Any, value: Any) -> None:
+        # Outside of a step only a reset of metrics differs from Keras.
         step = current_step()
         if step is None:
             if metric_states.is_resetting() and metric_states.is_state(self):
@@ -250,6 +277,7 @@ def _record_assignment(original: Callable[..., None]) -> Callable[..., None]:
             else:
                 original(self, value)
             return
+        # First the collective, as all replicas reach this line, then the record of what the step changes.
         value = step.sum_over_replicas(self, value)
         step.record(self, value)
         if self.aggregation == "only_first_replica":  # a counter, equal on all replicas

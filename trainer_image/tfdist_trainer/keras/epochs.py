@@ -79,14 +79,17 @@ class Batches:
             smallest: rows of the smallest global batch, which are known of arrays only.
         """
         self.steps_per_execution = StepsPerExecution(steps)
+        # Known before the graph is traced: it is a static property of each step.
         self.may_be_empty = may_be_empty(dataset, worker, smallest)
         self.takes_rows = takes_rows(dataset, worker, ordered=ordered)
         """Whether `dataset` has this worker's rows of each global batch."""
         self._unchecked: FirstBatch | None = None
         if self.takes_rows:
+            # Rows of different data on each worker would be used twice or never; compared after the first block.
             self._unchecked = FirstBatch(of_arrays=smallest is not None)
             dataset = worker_rows(dataset, worker, self._unchecked)
         elif isinstance(dataset, tf.data.Dataset):
+            # TensorFlow shards the data set, by file or as its options say.
             warn_about_unused_rows(dataset)
             dataset = strategy.experimental_distribute_dataset(dataset)
         self.dataset = dataset
@@ -111,9 +114,11 @@ class Batches:
         while steps is None or begin < steps:
             size = self.steps_per_execution.steps
             if steps is not None and not self.steps_per_execution.fixed:
+                # A tuned block ends with the epoch, a fixed one does not, as in Keras.
                 size = min(size, steps - begin)
             block = Block(self, iterator, size)
             yield begin, begin + size - 1, block
+            # After the block: the fingerprint is taken while the first batch is read.
             if self._unchecked is not None:
                 comparison(self._strategy, self._worker).check_data(self._unchecked)
                 self._unchecked = None
@@ -128,10 +133,12 @@ class Batches:
 
     def example(self) -> Any:
         """Return a batch, or what has the shapes and types of one without reading data."""
+        # The batch of a generator is used up by reading it.
         if self._first is not None:
             return self._first
         spec = self.element_spec
         parts = tf.nest.flatten(spec)
+        # Shapes suffice to build, so nothing is read.
         if all(isinstance(each, tf.TensorSpec) and each.shape.rank and None not in each.shape[1:] for each in parts):
             return spec
         first = next(iter(self.dataset))

@@ -30,9 +30,6 @@ def by_chief(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of Keras that saves its first argument, without effect on workers that are not the chief.
 
     It is a model or an `ExportArchive`.
-
-    Keras creates objects whose variables it compares with the model's. In the scope of the strategy, in which a
-    script may call `fit`, a broadcast of their initial values would wait for workers that do not save.
     """
 
     def save(model: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:
@@ -41,8 +38,11 @@ def by_chief(original: Callable[..., Any]) -> Callable[..., Any]:
         if worker is None:
             return original(model, filepath, *args, **kwargs)
         if worker.is_chief:
+            # Keras creates objects whose variables it compares with the model's. In the scope of the strategy, in which
+            # a script may call `fit`, a broadcast of their initial values would wait for workers that do not save.
             with local_initial_values(strategy, of_all_types=True):
                 return original(model, filepath, *args, **kwargs)
+        # Remembered, so that a later load on this worker waits for the chief.
         _left_to_chief[os.fspath(filepath)] = time.time()
         return None
 
@@ -72,6 +72,7 @@ def when_written(original: Callable[..., Any], path_of: Callable[..., Any]) -> C
         end = time.monotonic() + WAIT_SECONDS
         while saved_at is not None and time.monotonic() < end:
             if _is_written(path, saved_at):
+                # The chief's write is not atomic for all formats: an error may mean that it goes on.
                 with contextlib.suppress(OSError, ValueError):  # not written to the end
                     return original(*args, **kwargs)
             time.sleep(_POLL_SECONDS)
@@ -99,6 +100,7 @@ def on_this_worker(original: Callable[..., Any]) -> Callable[..., Any]:
         for graph in (meta_graph.graph_def for meta_graph in model.meta_graphs):
             for node in itertools.chain(graph.node, *(function.node_def for function in graph.library.function)):
                 if node.device:
+                    # Type and number of the device stay; the worker that has exported is forgotten.
                     local = tf.DeviceSpec.from_string(node.device).replace(job=None, replica=None, task=None)
                     node.device = local.to_string()
         return model, *others
@@ -109,6 +111,7 @@ def on_this_worker(original: Callable[..., Any]) -> Callable[..., Any]:
 def _is_written(path: str, saved_at: float) -> bool:
     """Return whether the chief has begun to write the file."""
     with contextlib.suppress(OSError):
+        # An older file of this path may be there; the clocks of worker and file server may differ.
         return Path(path).stat().st_mtime >= saved_at - _CLOCK_SECONDS
     return False
 

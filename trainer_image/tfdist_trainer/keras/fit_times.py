@@ -29,6 +29,7 @@ class FitTimes:
     def __init__(self, worker: Worker) -> None:
         self._workers = worker.count
         self._gang = GangTimes(worker.index, worker.count)
+        # As many figures in each call: the vector of the exchange has one shape.
         self._nothing = [0.0] * len(self._gang.figures_to_share())
         self._seconds = 0.0
         """Seconds of the steps since the times were shared, equal on all workers, so that all share in one call."""
@@ -43,6 +44,7 @@ class FitTimes:
         if self._member is None or self._summaries is not None:
             return
         folder = self._member.job.log_directory
+        # Without a directory of the job the script's own is used, which only the chief writes to.
         if folder is None and self._member.is_chief:
             boards = [each for each in callbacks if isinstance(each, keras.callbacks.TensorBoard)]
             folder = str(boards[0].log_dir) if boards else None
@@ -67,6 +69,7 @@ class FitTimes:
             means: over all workers, [figures].
             seconds: duration of the steps of this call, equal on all workers.
         """
+        # All workers count the same mean seconds, so all share in the same call (ADR 48).
         if self._is_due:
             self._gang.receive(np.asarray(means, np.float64) * self._workers)
             self._seconds = 0.0

@@ -33,11 +33,13 @@ def takes_rows(dataset: Any, worker: Worker, *, ordered: bool) -> bool:
         worker: of this worker.
         ordered: whether the order of the rows matters, as in `predict`.
     """
+    # Several replicas of one worker need TensorFlow's own distribution.
     if not isinstance(dataset, tf.data.Dataset) or worker.replicas_per_worker > 1:
         return False
     policy = dataset.options().experimental_distribute.auto_shard_policy
     if ordered:
         return policy in _BY_ROW or policy in _BY_FILE
+    # Reading all files on each worker costs more than the calls that blocks save (ADR 33).
     return policy in _BY_ROW and not (policy in _BY_FILE and reads_files(dataset))
 
 
@@ -78,12 +80,14 @@ def worker_rows(dataset: tf.data.Dataset, worker: Worker, first: FirstBatch) -> 
 
     @do_not_convert
     def rows(number: tf.Tensor, batch: Any) -> LocalRows:
+        # First: a part with other rows would be cut at a wrong place.
         check(batch)
         first.observe(number, batch)
         size = examples_in(batch)
         start, stop = _range(size, worker)
         return LocalRows(tf.nest.map_structure(lambda part: _rows_of(part, worker), batch), stop - start, size)
 
+    # The number tells the first batch, whose fingerprint is taken.
     local = dataset.enumerate().map(rows)
     return local.prefetch(2) if dataset.options().autotune.enabled is not False else local
 
@@ -94,6 +98,7 @@ def drop_uncounted_predictions(predict: Callable[[list[Any]], Any], worker: Work
     def predictions(batches: list[Any]) -> Any:
         if not all(isinstance(each, LocalRows) for each in batches):
             return predict(batches)
+        # A worker without rows computes one row, which is cut off here.
         outputs = predict([each.rows for each in batches])
         counts = np.concatenate([_count(int(each.size), worker.count) for each in batches])
         if counts.all():
@@ -115,8 +120,7 @@ def _count(size: int, workers: int) -> npt.NDArray[np.bool_]:
 def with_a_row(batch: Any, *, may_be_empty: bool) -> tuple[Any, tf.Tensor]:
     """Return a local batch without 0 rows, which it `may_be_empty`, and how many of its rows count, int32 [].
 
-    Operations on 0 rows fail or have a wrong shape, such as oneDNN's convolution. TensorFlow gives a worker whose files
-    have ended a batch without rows: it gets one of zeros.
+    TensorFlow gives a worker whose files have ended a batch without rows: it gets one of zeros.
     """
     if isinstance(batch, LocalRows):
         return batch.rows, batch.examples
@@ -128,6 +132,7 @@ def with_a_row(batch: Any, *, may_be_empty: bool) -> tuple[Any, tf.Tensor]:
         if not isinstance(part, tf.Tensor) or part.shape.rank in {None, 0} or part.shape[0]:
             return part
         one = tf.concat([[1], tf.shape(part)[1:]], axis=0)
+        # Operations on 0 rows fail or have a wrong shape, such as oneDNN's convolution.
         result = tf.cond(examples > 0, lambda: part, lambda: tf.zeros(one, part.dtype))
         return tf.ensure_shape(result, [None, *part.shape[1:]])
 
@@ -159,6 +164,7 @@ def _rows_of(part: Any, worker: Worker) -> Any:
         return part
     size = examples_in(part)
     start, stop = _range(size, worker)
+    # A worker without rows takes its neighbour's: real values, which do not count.
     begin = tf.where(stop > start, start, tf.maximum(0, start - 1))
     return _slice(part, begin, tf.maximum(stop, tf.minimum(begin + 1, size)))
 

@@ -23,8 +23,10 @@ def reduce_weighted_values(original: Loss) -> Loss:
         step = current_step()
         if step is None:
             return loss
+        # A sum over the local batch is exact only if the exchange does not average it.
         if reduction == "sum":
             return step.scale_sum(loss)
+        # Divided by the sum of weights of the local batch: their sum over all workers is needed.
         if reduction == "mean_with_sample_weight" and (sample_weight is not None or mask is not None):
             return step.scale_mean(loss, tf.reduce_sum(masked_weights(sample_weight, mask, loss.dtype, reduction)))
         if reduction in {"mean", "sum_over_batch_size"} and mask is not None:
@@ -51,6 +53,7 @@ def update_mean(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def update_state(self: Any, values: Any, sample_weight: Any = None) -> Any:
         step = current_step()
+        # Keras would give each local batch the same weight, whatever its size.
         if step is not None and sample_weight is None and tf.convert_to_tensor(values).shape.rank == 0:
             sample_weight = step.examples
         return original(self, values, sample_weight)

@@ -56,7 +56,7 @@ def doubt(variable: Any, change: Change) -> str:
     done = "replaces the state of this metric" if change == "replaced" else "does not only add to the state"
     used = "mean" if change == "replaced" else "sum"
     return (
-        f"update_state {done}, which is the {used} of those of the workers, and can differ from that of one worker: "
+        f"update_state {done}, which is the {used} over the workers, and can differ from one worker's: "
         'keep sums and counts, a maximum or a minimum, or declare add_variable(aggregation="mean")'
     )
 
@@ -66,6 +66,8 @@ def to_sum(value: tf.Tensor, by: Reduction, replica: tf.Tensor, replicas: int) -
     if by == "first":
         return tf.where(replica == 0, value, tf.zeros_like(value))
     if by in {"maximum", "minimum"}:
+        # A sum is the only reduction of the exchange: each replica has its own place in it, and the maximum is taken
+        # afterwards.
         is_own = tf.reshape(tf.range(replicas) == replica, [replicas, *[1] * len(value.shape)])
         return tf.where(is_own, value[None], tf.zeros_like(value)[None])
     return value
@@ -109,6 +111,7 @@ class _Assignment:
             return "none"
         if found is not None:
             return found
+        # The state goes in, in a way that the last operations do not show.
         if self._depends([value]):
             return "unknown"
         return "none" if value.op.type in {"Const", "Fill", "ZerosLike"} else "replaced"
@@ -116,6 +119,7 @@ class _Assignment:
     def _shallow(self, value: tf.Tensor) -> Change | Literal["self"] | None:
         """Return the change by the last operations of `value`, "self" for the state; None if they do not show it."""
         if id(value) not in self._found:
+            # Before the search: a graph with a loop would never end.
             self._found[id(value)] = None
             self._found[id(value)] = self._operation_change(value.op)
         return self._found[id(value)]

@@ -52,11 +52,14 @@ def optimizers_of(model: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     known: set[int] = set()
     waiting = deque([(MAIN, getattr(model, "optimizer", None)), ("", model)])
+    # Breadth first, so that the nearest place names an optimizer; bounded, because a script may hang anything on its
+    # model.
     while waiting and len(known) < _MOST_OBJECTS:
         place, value = waiting.popleft()
         if id(value) in known:
             continue
         if _is_optimizer(value):
+            # A wrapper saves the optimizer inside of it.
             known |= {id(value), id(getattr(value, "inner_optimizer", value))}
             found[place] = value
         else:
@@ -64,6 +67,7 @@ def optimizers_of(model: Any) -> dict[str, Any]:
             parts = _parts(place, value)
             # `__class__` of TensorFlow's wrapper of a list is `list`
             waiting.extend(each for each in parts if _is_optimizer(each[1]) or _is_searched(each[1].__class__))
+    # The inner one may have been found first, by another attribute.
     inner = {id(getattr(each, "inner_optimizer", None)) for each in found.values()}
     return {place: each for place, each in found.items() if id(each) not in inner}
 
@@ -135,6 +139,7 @@ def restore(number: int, model: Any, snapshot: FitSnapshot, path: str, *, of_lat
     optimizers, entries = optimizers_of(model), stored_entries(snapshot, number)
     for place, (owner, entry) in entries.items():
         optimizer = optimizers.get(place)
+        # A model may have other optimizers when the script is changed; it goes on, and the log says what began again.
         if optimizer is None:
             _begins_again(place, "the model has no optimizer there now", wanted=entry["built"] and not of_later_fit)
         elif not _is_built_as(optimizer, model, entry):
@@ -164,6 +169,7 @@ def _is_built_as(optimizer: Any, model: Any, entry: Mapping[str, Any]) -> bool:
         return True
     if None in entry["variables"] or max(entry["variables"], default=0) >= len(model.variables):
         return False
+    # The variables of the optimizer belong to the strategy, as the model's.
     with model.distribute_strategy.scope():
         optimizer.build([model.variables[index] for index in entry["variables"]])
     return True
@@ -180,5 +186,6 @@ def not_found(models: Sequence[Any]) -> list[Any]:
     found = [each for model in models for each in optimizers_of(model).values()]
     known = {id(part) for each in found for part in (each, getattr(each, "inner_optimizer", None))}
     trained = {id(variable) for model in models for variable in model.variables}
+    # By what has updated variables: an optimizer in a local variable is in no model.
     missing = [each for each in _applied if id(each) not in known]
     return [each for each in missing if any(id(one) in trained for one in keras_fit.built_variables(each))]

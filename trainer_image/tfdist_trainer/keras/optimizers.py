@@ -18,12 +18,15 @@ def apply(original: Callable[..., None]) -> Callable[..., None]:
 
     def exchange_and_apply(self: Any, grads: Any, trainable_variables: Any = None) -> None:
         step = current_step()
+        # `is_exchanged`: a wrapper such as `LossScaleOptimizer` calls the `apply` of the optimizer inside.
         if step is None or step.is_exchanged or all(gradient is None for gradient in grads):
             original(self, grads, trainable_variables)
             return
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
+            # Before `fuse`, which replaces the update of a built optimizer.
             _build(self, trainable_variables)
+        # First of all: Keras clips, scales and accumulates in `apply`, and must see the global gradient.
         gradients = step.exchange(list(grads), updated_variables(self, trainable_variables), self)
         adam.fuse(self)
         with step.exchanged_scope():
@@ -50,6 +53,7 @@ def scale_loss(original: Callable[..., Any]) -> Callable[..., Any]:
         step, scaled = current_step(), original(self, loss)
         if step is None:
             return scaled
+        # In float16 the weight itself would make gradients overflow.
         is_share = isinstance(self, keras.optimizers.LossScaleOptimizer)
         return step.weigh_share(scaled, self) if is_share else step.weigh(scaled, self)
 

@@ -43,6 +43,7 @@ def _safe(hook: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(hook)
     def call(self: "ProgressHooks", *args: Any, **kwargs: Any) -> None:
         try:
+            # Keras 3 calls the ends of batches from threads, and the report is one.
             with REPORT_LOCK:
                 hook(self, *args, **kwargs)
         except Exception as error:  # a report never fails a script
@@ -95,6 +96,7 @@ class ProgressHooks:
     @_safe
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
         """Report the total, which is known before the first batch of an epoch."""
+        # Only now it is certain where training resumes, with `initial_epoch` as with `BackupAndRestore`.
         if self._fit.begin_batch(batch):
             report(step=self._fit.step, total_steps=self._fit.total)
             if self._measured_from is not None:  # exclude the time between two epochs, such as a validation
@@ -106,6 +108,7 @@ class ProgressHooks:
         self._fit.end_batch(batch)
         if time.monotonic() - self._reported_at >= self._every_seconds:
             self._reported_at = time.monotonic()
+            # Wrong metrics are worse than none; the end of the epoch has right ones.
             metrics = finite_numbers(logs) if self._has_batch_metrics() else None
             step, total = self._fit.step, self._fit.total
             report(step=step, total_steps=total, metrics=metrics, examples_per_second=self._measure())
@@ -143,11 +146,12 @@ class ProgressHooks:
         """Return the batches that the optimizer has seen; None without one optimizer, as in some custom steps."""
         optimizer = getattr(self.model, "optimizer", None)
         iterations = count(getattr(optimizer, "iterations", None))
+        # The optimizer counts updates, and a report counts batches.
         per_iteration = count(getattr(optimizer, "gradient_accumulation_steps", None)) or 1
         return None if iterations is None else iterations * per_iteration
 
     def _has_batch_metrics(self) -> bool:
-        """Return whether the metrics of a batch are right: tf_keras adds up those of several replicas.
+        """Return whether the metrics of a batch are right: tf_keras adds up several replicas'.
 
         No division corrects them: some are sums, some the value of all replicas already. At the end of an epoch they
         are right.

@@ -22,6 +22,8 @@ from tfdist_trainer.keras.metric_states import Change, change_of, is_state, join
 from tfdist_trainer.step_clock import time_after
 from tfdist_trainer.strategies.reduction import all_reduce_sum, timed_all_reduce_mean
 
+# By thread, because Keras' own functions are between the caller and the hooks, and each local replica is traced in a
+# thread.
 _active: Final = threading.local()
 
 
@@ -75,6 +77,7 @@ class ReplicaStep:
     def record(self, variable: Any, value: Any) -> None:
         """Record that the step assigns `value` to a Keras `variable`."""
         self.assigned.append(variable)
+        # States of metrics are reduced in a way of their own, see `metric_states`.
         if is_state(variable):
             _, before = self.changes.get(id(variable), (variable, "none"))
             self.changes[id(variable)] = variable, join_changes(before, change_of(variable.value, value))
@@ -93,11 +96,14 @@ class ReplicaStep:
         of all replicas; a collective then.
         """
         added = None if variable.trainable or is_state(variable) else added_rows(variable.value, value)
+        # XLA compiles no collective; a constant that is added is equal on all replicas already.
         if added is None or self._is_compiling or not self._values.differs(added[1]):
             return value
         before, rows = added
+        # A replica without examples has computed a row that must not count.
         counted = tf.where(self.examples > 0, rows, tf.zeros_like(rows))
         (total,) = all_reduce_sum([counted], self._replicas)
+        # What is computed from the sum needs no average.
         self._values.are_equal(total)
         return before + total
 
@@ -111,6 +117,7 @@ class ReplicaStep:
             return
         variables = [each.value for each in weights]
         values = [each.read_value() for each in variables]
+        # Sums of half-precision numbers lose digits.
         wide = [tf.cast(each, tf.float32) if each.dtype.size < tf.float32.size else each for each in values]
         weighted = [_apply_weight(each, self.examples) for each in wide]
         *sums, total = all_reduce_sum([*weighted, self.examples], self._replicas)
@@ -153,6 +160,7 @@ class ReplicaStep:
         are, and the optimizer sees the rows of the global batch, as on one worker. Rows that one worker has once for a
         whole batch are added up: rows of constant places, such as positions, and of features in a `SparseTensor`.
         """
+        # Three ways to weigh: after the gradient, in the loss already, or by a share of all examples in the loss.
         weight = self.examples
         if id(optimizer) in self._sharing:
             weight = self._sharing[id(optimizer)] * tf.sign(self.examples)
@@ -166,6 +174,7 @@ class ReplicaStep:
             for each, variable, is_one in zip(gradients, variables, together, strict=True)
             if is_one
         ]
+        # The number of examples travels with the gradients: one collective for each step.
         parts = [*weighted, self.examples[None], self.examples]
         (*means, total), wait = timed_all_reduce_mean(parts, self._replicas, due=self._due)
         exchanged, waits = iter(means), [wait]
@@ -177,6 +186,7 @@ class ReplicaStep:
             else self._gather(each, weight, total[0], waits)
             for each, is_one in zip(gradients, together, strict=True)
         ]
+        # Measured for slow workers (ADR 48); on GPUs only where the host waits anyway (ADR 49).
         if self._due is not False:
             self._waits.append(tf.reduce_max(waits))  # at the same time
         return result
@@ -192,10 +202,12 @@ class ReplicaStep:
     ) -> tf.IndexedSlices:
         """Return the `rows` of all replicas, for the mean over `total` examples; a collective, added to the `waits`."""
         self.has_joined_rows = True
+        # Rows that are unique on each replica are not after they are joined.
         are_unique = _are_unique(rows.indices)
         rows = tf.IndexedSlices(self.counted_rows(rows.values), self.counted_rows(rows.indices), rows.dense_shape)
         values = _apply_weight(rows.values, weight)
         started = None if self._due is False else time_after([values], due=self._due)
+        # The collective waits for the clock: without that, all measured waits became zero (ADR 48).
         with tf.control_dependencies([] if started is None else [started]):
             weighted = tf.IndexedSlices(tf.identity(values), rows.indices, rows.dense_shape)
         joined = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, weighted)
@@ -205,6 +217,7 @@ class ReplicaStep:
         if are_unique:
             indices, places = tf.unique(indices)
             values = tf.math.unsorted_segment_sum(values, places, tf.size(indices))
+        # No replica may have an example: nothing changes then.
         means = tf.math.divide_no_nan(values, tf.cast(total, values.dtype))
         return tf.IndexedSlices(means, indices, rows.dense_shape)
 
@@ -228,6 +241,7 @@ class ReplicaStep:
 
     def scale_sum(self, loss: Any) -> Any:
         """Scale a `loss` that is a sum over the local batch; a collective."""
+        # XLA cannot compile the exchange below.
         self._check_collective()
         (total,) = all_reduce_sum([self.examples], self._replicas)
         return loss * tf.cast(tf.math.divide_no_nan(total, self.examples), loss.dtype)
@@ -256,6 +270,7 @@ class ReplicaStep:
 @contextlib.contextmanager
 def step_scope(step: ReplicaStep) -> Iterator[None]:
     """`current_step()` is `step` inside; each local replica is traced in a separate thread."""
+    # Set around the call of the model's step, in the thread that traces it.
     _active.step = step
     try:
         yield
@@ -286,6 +301,7 @@ def _apply_weight(value: tf.Tensor, weight: tf.Tensor | None) -> tf.Tensor:
 
 def _are_unique(indices: tf.Tensor) -> bool:
     """Return whether the graph shows that these indices differ from each other; False without a graph."""
+    # Operations that keep the values.
     while tf.is_symbolic_tensor(indices) and indices.op.type in {"Reshape", "Identity", "Cast"}:
         indices = indices.op.inputs[0]
     return tf.is_symbolic_tensor(indices) and indices.op.type in {"Unique", "UniqueV2"}

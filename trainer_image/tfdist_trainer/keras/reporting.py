@@ -46,11 +46,13 @@ def with_progress(callbacks: Any, examples: int | None, validated: int | None = 
         examples: in a batch; None if unknown.
         validated: examples of the validation data; None if unknown.
     """
+    # A `CallbackList` has parameters and model already: what is added gets them here.
     container = callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else None
     configured = callback_list(callbacks)
     existing = next((each for each in configured if isinstance(each, ProgressHooks)), None)
     progress: Any = existing or Progress()
     progress.examples_per_batch, progress.validation_examples = examples, validated
+    # The script's own `Progress` reports; two would count the steps twice.
     if existing is not None:
         return callbacks
     if container is None:

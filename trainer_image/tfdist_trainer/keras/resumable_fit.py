@@ -77,6 +77,7 @@ class ResumableFit:
 
     def __init__(self, script: FitSequence, number: int, model: Any, resumed: Resumed | None) -> None:
         """Begin the call with this `number`; `resumed` is the checkpoint that the script continues."""
+        # Before training: an optimizer is found by what it updates, if the model does not have it.
         model_optimizers.watch()
         self.iterator: Any = None
         """Keras' iterator of the epochs."""
@@ -84,6 +85,7 @@ class ResumableFit:
         self.model = model
         self.has_ended = False
         self._script = script
+        # Later calls of `fit` than the interrupted one begin as the script says.
         self._resumed = resumed if resumed is not None and number <= resumed.fit else None
         self._history = keras.callbacks.History()
         self._states: list[CallbackState] = []
@@ -96,12 +98,15 @@ class ResumableFit:
         histories = [each for each in callbacks if isinstance(each, keras.callbacks.History)]
         self._history = histories[0] if histories else self._history
         listed = [*callbacks, *([] if histories else [self._history])]
+        # First restores before any callback of the script begins its epoch, Last saves after all have ended theirs (ADR
+        # 34).
         return [_First(self), *listed, _Last(self, listed)]
 
     # As `CallObserver`.
 
     def before_call(self) -> None:
         """Save or stop, if the workers have agreed on it after the last call."""
+        # At the begin of an epoch the last one has been handled by `end_epoch`.
         if self._batches:
             self._script.between_steps(self, stop=self._stop, epoch_ended=False)
 
@@ -120,10 +125,13 @@ class ResumableFit:
 
     def begin(self, callbacks: Sequence[Any], epochs: int) -> None:
         """Record the state of the callbacks when `fit` of `epochs` epochs begins, and choose the first epoch."""
+        # Before anything is restored: a checkpoint has what has changed since here.
         self._states = [CallbackState(each) for each in callbacks if not isinstance(each, ProgressHooks)]
         if self._resumed is None:
             return
+        # A call that had ended runs no epoch, and returns its stored history.
         keras_fit.begin_at(self.model, epochs if self._is_over() else self._resumed.cursor.epoch)
+        # Variables must exist before their values are restored.
         self._build(self._resumed.snapshot)
 
     def begin_epoch(self, epoch: int) -> None:
@@ -138,6 +146,7 @@ class ResumableFit:
 
     def end(self) -> None:
         """Restore if no epoch was left."""
+        # Nothing if the first epoch has restored already.
         self._restore()
         self.has_ended = True
         keras_fit.begin_at(self.model, None)
@@ -155,6 +164,7 @@ class ResumableFit:
     def snapshot(self) -> tuple[FitSnapshot, float]:
         """Return the state of training, and the seconds that this took."""
         started = time.monotonic()
+        # With the first checkpoint, when all optimizers have updated something.
         self._report_optimizers()
         arrays: dict[str, Any] = {}
         for number, model in enumerate(self._script.models):
@@ -201,11 +211,13 @@ class ResumableFit:
         return self._resumed is not None and (self.number < self._resumed.fit or self._resumed.has_ended)
 
     def _restore(self) -> None:
+        # Once: later epochs go on from what training has reached.
         resumed, self._resumed = self._resumed, None
         if resumed is None:
             return
         number = self._script.models.index(self.model)
         self._assign(f"model/{number}", self.model.variables, resumed)
+        # The models are as at the checkpoint, later than this call; only its history is from it.
         if self.number < resumed.fit:
             histories = stored_values.decode_value(resumed.snapshot.values["histories"], resumed.snapshot.arrays)
             self._history.history = histories[self.number]
@@ -217,6 +229,7 @@ class ResumableFit:
         if not resumed.has_ended:
             self._batches = resumed.cursor.step_in_epoch
             batches = resumed.snapshot.values["batchesPerEpoch"]
+            # As many iterators as Keras would have made: each draws another order of a `shuffle` (ADR 34).
             self.iterator.fast_forward(resumed.cursor.epoch, self._batches, batches)
             self._restore_metrics(resumed)
         log.event("restored", step=resumed.cursor.step, epoch=self._epoch + 1, path=resumed.path)
@@ -227,6 +240,7 @@ class ResumableFit:
     def _restore_metrics(self, resumed: Resumed) -> None:
         arrays = resumed.arrays("metric/")
         states = [arrays[str(number)] for number in range(len(arrays))]
+        # The script may have other metrics now.
         if [np.shape(state) for state in states] == [tuple(each.shape) for each in self.model.metrics_variables]:
             training_state.assign_sums(self.model, states, to_this_worker=self._script.is_chief)
             self._metrics = states
@@ -236,6 +250,7 @@ class ResumableFit:
     def _restore_callbacks(self, resumed: Resumed) -> None:
         stored = resumed.snapshot.values["callbacks"]
         for number, (state, saved) in enumerate(zip(self._states, stored, strict=False)):
+            # By order and class: callbacks have no names.
             if type(state.callback).__name__ == saved["class"]:
                 state.restore(saved["values"], resumed.arrays(f"callback/{number}/"))
 

@@ -14,7 +14,7 @@ from tfdist_trainer.keras.replica_step import examples_in
 _BEGIN: Final = "The parts of a batch have different numbers of rows, of which each worker takes its own:"
 _REMEDY: Final = (
     "Batches of different sizes are possible in data sets that are batched and then zipped, by tf.data.Dataset.zip. If "
-    "a batch is a graph, or has a part that is no row of it, such as a vocabulary, let each worker read batches of its "
+    "a batch is a graph, or has a part without rows, such as a vocabulary, let each worker read batches of its "
     "own by strategy.distribute_datasets_from_function, or make each graph one row, of ragged tensors"
 )
 _FAILED: Final = re.compile(rf"assertion failed: \[({_BEGIN}.*?{re.escape(_REMEDY)})\]", re.DOTALL)
@@ -45,6 +45,7 @@ class RowsCheck:
         self._names = [names[index] for index in kept]
         self._batches = None if batches is None else [batches[index] for index in kept]
         sizes = [size for _, size in self._batches or ()]
+        # Zipped batches of different sizes are legitimate, such as labelled and unlabelled examples.
         if len(set(sizes)) > 1:
             named = ", ".join(f"{name} {size}" for name, size in zip(self._names, sizes, strict=True))
             if sizes[0] < workers:
@@ -72,6 +73,7 @@ class RowsCheck:
         are_equal = tf.reduce_all(tf.equal(rows, rows[0]))
         if self._batches is None:
             return are_equal
+        # Parts of one `batch` must agree; parts of different ones may differ.
         first = dict(reversed([(batch, count) for (batch, _), count in zip(self._batches, rows, strict=True)]))
         same = [tf.equal(count, first[batch]) for (batch, _), count in zip(self._batches, rows, strict=True)]
         within = [count <= size for (_, size), count in zip(self._batches, rows, strict=True)]
@@ -83,6 +85,7 @@ def batch_message(error: tf.errors.OpError) -> str | None:
     found = _FAILED.search(str(error))
     if found is None:
         return None
+    # TensorFlow escapes the bytes of texts in an assertion.
     text = found[1].encode().decode("unicode_escape").encode("latin-1").decode(errors="replace")
     begin, *parts, remedy = text.split("] [")
     counts = ", ".join(f"{name.strip()} {count}" for name, count in zip(parts[::2], parts[1::2], strict=False))

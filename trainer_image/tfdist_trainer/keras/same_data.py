@@ -35,6 +35,7 @@ class FirstBatch:
     def observe(self, number: tf.Tensor, batch: Any) -> None:
         """Take the fingerprint of `batch`, in the graph of a data set, if its `number`, int64 [], is 0."""
         has_labels = isinstance(batch, tuple) and len(batch) > 1
+        # Features may be augmented at random on each worker; labels are not.
         compared = batch[1] if has_labels and not self.of_arrays else batch
         flat = tf.nest.flatten(compared, expand_composites=True)
         tensors = [each for each in flat if isinstance(each, tf.Tensor) and each.dtype not in {tf.variant, tf.resource}]
@@ -57,6 +58,7 @@ def fingerprint(parts: list[npt.NDArray[Any]]) -> Fingerprint:
         values = part.reshape(-1)[:: max(1, part.size // _MOST_VALUES)]
         if values.dtype.kind in "fc" or values.dtype.name == "bfloat16":
             weighted = np.nan_to_num(np.abs(values) if values.dtype.kind == "c" else values.astype(np.float64))
+            # Weights by position, so that another order has another sum.
             weighted = np.clip(weighted, -1e30, 1e30) * np.cos(np.arange(1, len(values) + 1))
             total, scale = total + float(weighted.sum()), scale + float(np.abs(weighted).sum())
         else:

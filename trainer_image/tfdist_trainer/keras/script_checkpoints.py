@@ -65,12 +65,14 @@ class ScriptCheckpoints:
         if initial is None:
             return None
         checkpoint, record = initial
+        # Else the first step after a restart would be saved at once.
         self._schedule.record_save(record.cursor.step)
         self._written = CheckpointReport(step=record.cursor.step, path=str(checkpoint), time=record.time)
         return record, str(checkpoint), training_state.read(checkpoint)
 
     def is_due(self, step: int, *, epoch_ended: bool) -> bool:
         """Return whether to save after `step` steps; never while the last checkpoint is being written."""
+        # Training never waits for a slow storage: a checkpoint that is due meanwhile comes later.
         return self._writer is not None and not self.is_writing and self._schedule.is_due(step, epoch_ended=epoch_ended)
 
     @property
@@ -92,9 +94,11 @@ class ScriptCheckpoints:
         """
         if self._writer is None:
             return
+        # One write at a time; an error of the last one is raised here, on the main thread.
         self.wait()
         if not self._has_begun:
             self._has_begun = True
+            # Only now `final.json` of an earlier training is wrong.
             self._writer.begin()
         self._schedule.record_save(cursor.step)
         arguments = (self._writer, cursor, snapshot, blocked_seconds, observer)
@@ -142,6 +146,8 @@ class ScriptCheckpoints:
 
             def write(prefix: str) -> None:
                 snapshot.write(prefix)
+                # The evaluation is stored before the checkpoint is complete: a process that resumes from it does not
+                # evaluate it again.
                 observer.before(checkpoint)
 
             self._written = writer.write(cursor, now, write)

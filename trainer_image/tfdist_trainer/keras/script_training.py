@@ -39,6 +39,7 @@ def install() -> None:
     """Replace `fit`, once in each process, if this version of Keras was tested; without `checkpoint` it only stops."""
     try:
         job, _ = environment.read_replica(os.environ)
+        # Nothing to save: SIGTERM still stops all workers at one step.
         if job.checkpoint is None:
             if keras_fit.is_tested():
                 keras_fit.wrap(keras_fit.FIT, StoppedFit(job.saving_seconds).wrap_fit)
@@ -47,6 +48,7 @@ def install() -> None:
     except TrainerError as error:
         log.event("no-checkpoint", reason=error)
         return
+    # Parameter servers have no `fit` that all members run.
     trains = member.job.role in environment.GANG_ROLES and not member.cluster
     if not trains or not keras_fit.is_tested():
         return
@@ -97,6 +99,7 @@ class ScriptTraining:
         signature = inspect.signature(original)
 
         def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
+            # Calls are counted in the order of the script: an inner one would shift the numbers.
             if self._fit is not None or not self._trains_with_gang(model):  # a `fit` within a callback is a part of it
                 return original(model, *args, **kwargs)
             with _exit_on_error():
@@ -111,6 +114,7 @@ class ScriptTraining:
             if self._fit is None or self._fit.iterator is not None:
                 return original(*args, **kwargs)
             uses_engine = worker_of(kwargs.get("distribute_strategy")) is not None
+            # The engine's iterator can begin within an epoch by itself.
             make = original if uses_engine else functools.partial(keras_epochs.resumable_iterator, original)
             self._fit.iterator = make(*args, **kwargs)
             return self._fit.iterator
@@ -119,12 +123,14 @@ class ScriptTraining:
 
     def between_steps(self, fit: ResumableFit, *, stop: bool, epoch_ended: bool) -> None:
         """Save if it is due, or if all workers stop; then stop."""
+        # First: an error of the write in the background is raised here.
         self._report()
         newest = script.evaluations().newest
         self._evaluated_now = newest if epoch_ended and newest is not self._evaluated_before else None
         self._evaluated_before = newest
         if stop:
             self._save(fit)
+            # The process ends after this: what is saved must be complete.
             self._checkpoints.wait()
             self._stop()
         elif self._checkpoints.is_due(self.step, epoch_ended=epoch_ended) or (
@@ -139,6 +145,7 @@ class ScriptTraining:
         self._fit = ResumableFit(self, len(self.histories), model, self._resumed)
         self._observe(model)
         arguments["callbacks"] = self._fit.enclose(callback_list(arguments.get("callbacks")))
+        # From here on SIGTERM waits for the next call of the train function, and does not end the process at once.
         self._request.can_save = True
         self._idle.clear()
         try:
@@ -148,9 +155,11 @@ class ScriptTraining:
             if self._checkpoints.is_due(self.step, epoch_ended=True):
                 self._save(self._last)
         except BaseException as error:
+            # A failed call leaves nothing that could be final (ADR 55).
             self._last, self._failed = None, errors.classify(error).message
             raise
         finally:
+            # Between calls nothing saves, so SIGTERM ends the process at once.
             self._fit, self._request.can_save = None, False
             self._idle.set()
         return result
@@ -171,11 +180,14 @@ class ScriptTraining:
             step = self._resumed.cursor.step if self._resumed is not None else 0
             script.evaluations().store_in(self._checkpoints.evaluations, step)
         self._report()
+        # Now: TensorFlow has installed its own handler with the strategy.
         self._request.install()
+        # Final only if the script ends with 0, which a handler of `atexit` does not know (ADR 55).
         script_end.when_succeeded(self._finish)
 
     def _observe(self, model: Any) -> None:
         model.make_train_function()
+        # The engine's function exchanges the wish to stop with the metrics; on one worker nobody has to agree.
         if isinstance(model.train_function, StepFunction):
             model.train_function.observer = self._fit
         elif not isinstance(model.train_function, _ObservedTrainFunction):
@@ -213,6 +225,7 @@ class ScriptTraining:
         """End this process: the checkpoint of the step that all workers have agreed on is written."""
         log.event("preempted", step=self.step)
         self._report()
+        # A worker that exits breaks connections: the chief may still wait in the collective that decided.
         with contextlib.suppress(tf.errors.OpError):  # an error here means that all workers have reached it
             self._wait_for_all()
         saved = f", and step {self.step} is saved" if self.is_chief else ""
@@ -220,6 +233,7 @@ class ScriptTraining:
 
     def _finish(self) -> None:
         """Save what the script has ended with, export it, and name it as final."""
+        # A thread of the script may still train.
         self._idle.wait()
         if self._last is None:
             raise FitFailedError(f"nothing is exported or final, because the last call of fit failed: {self._failed}")
@@ -238,6 +252,7 @@ class ScriptTraining:
         best = script.evaluations().best
         if ExportedModel.BEST in settings.which and best is not None and best.checkpoint:
             checkpoint = stored_checkpoint(best.checkpoint)
+            # After the final model is written: this replaces its weights (ADR 35).
             training_state.restore_model(f"model/{self.models.index(model)}", model, checkpoint)
             exported.append(export(settings, ExportedModel.BEST, model, best.step, writer))
         script.report_exports(exported)

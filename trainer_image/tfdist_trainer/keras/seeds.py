@@ -45,6 +45,7 @@ def share_generator(strategy: Any) -> None:
     """
     if strategy in _generators:
         return
+    # Keras seeds its generator from Python's, and the script's numbers must not change by that.
     state = random.getstate()
     with strategy.scope():
         _generators[strategy] = keras.random.SeedGenerator(name="global_seed_generator")
@@ -53,6 +54,7 @@ def share_generator(strategy: Any) -> None:
 
 def _replica_generator(original: Callable[[], Any]) -> Callable[[], Any]:
     def generator() -> Any:
+        # In a replica's thread Keras would create a generator of its own, in the middle of a trace.
         if tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context():
             return _generators.get(tf.distribute.get_strategy()) or original()
         return original()
@@ -79,6 +81,7 @@ def next_seed(original: Callable[..., Any]) -> Callable[..., Any]:
         replica = getattr(_active, "replica", None) if step is None else step.replica
         if replica is None:
             return seed
+        # The first replica keeps Keras' seeds, so that one worker draws what it always did.
         offset = tf.cast(replica, tf.uint32) * tf.constant(_FACTOR, tf.uint32)
         return seed + tf.cast(tf.stack([offset, tf.zeros_like(offset)]), seed.dtype)
 
@@ -95,6 +98,7 @@ def op_seeds(original: Callable[..., Any]) -> Callable[..., Any]:
         of_graph, of_operation = original(op_seed)
         step = current_step()
         replica = None if step is None else tf.get_static_value(step.replica)
+        # Without a global seed TensorFlow draws a random one for each replica anyway.
         if not replica or of_graph is None:
             return of_graph, of_operation
         return (of_graph + int(replica) * _FACTOR) % _LARGEST_SEED, of_operation
@@ -112,6 +116,7 @@ def set_common_seed(environ: Mapping[str, str]) -> None:
     seed = _common_seed(environ)
     if not has_global_seed():
         tf.random.set_seed(seed)
+    # Children of one worker would all draw the same numbers.
     if multiprocessing.parent_process() is None and _is_unseeded():
         np.random.seed(seed)
 
@@ -134,6 +139,7 @@ def set_python_seed(environ: Mapping[str, str], initial: Any) -> None:
     drawn = random.Random()  # noqa: S311
     drawn.setstate(initial)
     drawn.random()
+    # Without the last part, the position: an import may have drawn a few numbers.
     unseeded = {state[1][:-1] for state in (initial, drawn.getstate())}
     if random.getstate()[1][:-1] in unseeded and multiprocessing.parent_process() is None:
         random.seed(_common_seed(environ))

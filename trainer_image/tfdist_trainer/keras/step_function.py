@@ -44,7 +44,7 @@ class StepFunction:
     """Runs the steps of a `Block`, as Keras calls it: `function(block)` returns the logs."""
 
     def __init__(self, model: Any, step: Callable[[Any], Any], worker: Worker, times: FitTimes | None = None) -> None:
-        """Use `step`, the model's `compiled_train_step` or `test_step`; measure with `times`, of training."""
+        """Use `step`, the model's `train_step` or `test_step`; measure with `times`, of training."""
         self.steps_per_execution = StepsPerExecution(None)
         self.missing = 0
         """Steps that the last call lacks because the data ended, if their number is tuned."""
@@ -63,6 +63,7 @@ class StepFunction:
         """What `ReplicaStep.own_weights` has of all traces: a `tf.function` of the model is not traced in each."""
         self._returns_more = overrides(model, "train_step", "test_step", "compute_metrics")
         """Whether a step may return other logs than the results of the metrics."""
+        # Known after a trace only: whether a gradient is sparse is not in the layers.
         self._has_joined_rows: bool | None = None
         """Whether a step exchanges sparse gradients; None before it is traced."""
         compiled = graph if not model.run_eagerly else _eager
@@ -83,7 +84,9 @@ class StepFunction:
         Raises:
             StopIteration: the data has ended.
         """
+        # A variable: it must exist before a step is traced.
         share_generator(self._strategy)
+        # As a script calls it that drives the train function itself.
         if not isinstance(iterator, Block):
             outputs = None
             for batch in iterator:
@@ -92,12 +95,15 @@ class StepFunction:
             return logs
         iterator.source.steps_per_execution = self.steps_per_execution
         if self.observer is not None:
+            # Between two calls all callbacks have seen the last batches: the moment for a checkpoint (ADR 34).
             self.observer.before_call()
         started = time.monotonic()
         run = self._in_one_call if self._fits_one_call(iterator) else self._one_by_one
         logs, states, means, finished, waits = run(iterator)
         iterator.finished = finished
+        # Keras names the last batch of a block before it runs: callbacks get the number without the missing steps.
         self.missing = 0 if self.steps_per_execution.fixed else iterator.steps - finished
+        # The data has ended at the border of a block, which Keras sees only now.
         if not finished:
             raise StopIteration
         seconds, flagged, *shared = means.numpy()
@@ -116,6 +122,7 @@ class StepFunction:
 
         It is the seconds of a step of the last call, the flag, and what `FitTimes` shares.
         """
+        # The wish to stop travels with the metrics, which all workers wait for anyway (ADR 34).
         flag = float(self.observer is not None and self.observer.flag())
         return tf.constant([self._seconds, flag, *(self.times.figures_to_share() if self.times is not None else ())])
 
@@ -124,6 +131,7 @@ class StepFunction:
 
         TensorFlow rejects a collective with another shape in a later step of one call, as sparse gradients have.
         """
+        # TensorFlow's distributed iterator cannot be read inside of a loop in a graph.
         if not block.source.takes_rows or self._model.run_eagerly:
             return False
         if self._has_joined_rows is None:
@@ -158,20 +166,21 @@ class StepFunction:
         """Run up to `steps` steps; return the results as `_results_of`, the number of steps, and the waits.
 
         The waits are seconds for the input and in the exchange of gradients, float64 [2].
-
-        The end of the data is a condition of the loop: an error within the graph would cut off the updates of the step
-        before, and run those of the next one that do not depend on the batch.
         """
+        # The loop needs the types of its variables before the first step.
         loop_outputs = _Carried(self._trace(iterator, may_be_empty).structured_outputs[0])
         timed = self._is_timed()
 
         def has_next(finished: tf.Tensor, batch: Any, *_: tf.Tensor) -> tf.Tensor:
+            # The end of the data is a condition of the loop. An error within the graph would cut off updates of the
+            # step before, and run those of the next one that do not depend on the batch (ADR 33).
             return tf.logical_and(finished < steps, batch.has_value())
 
         def body(finished: tf.Tensor, batch: Any, waits: tf.Tensor, *_: tf.Tensor) -> tuple[Any, ...]:
             outputs, exchange = self._single_step(
                 batch.get_value(), tf.equal(finished + 1, steps), may_be_empty=may_be_empty
             )
+            # Not beyond the block: its last call must leave the next batch to the next one.
             following = tf.cond(finished + 1 < steps, iterator.get_next_as_optional, lambda: batch)
             if timed:  # The next batch is fetched during the step.
                 ended = time_when(exchange)
@@ -192,6 +201,8 @@ class StepFunction:
 
         `last`, bool [], is whether this is the last step of a call.
         """
+        # Gradients are equal on all replicas, so each updates its own copy; `merge_call` in a `tf.cond` would fail (ADR
+        # 33).
         with local_updates(self._strategy):
             *outputs, exchange_wait = self._strategy.run(self._replica, args=(batch, last, may_be_empty))
         # The local replica that computes longest waits least; a worker is as slow as its slowest replica.
@@ -213,7 +224,9 @@ class StepFunction:
             may_be_empty=may_be_empty,
             due=is_due(last) if self._is_timed() else False,
         )
+        # Read before the step: a step without examples must leave no trace in metrics and statistics.
         before = self._state() if may_be_empty else {}
+        # From here on the hooks of `engine` find the step by the thread.
         with step_scope(step):
             outputs = self._step(batch)
         self._average_own_weights(step)
@@ -236,6 +249,7 @@ class StepFunction:
                 reason="the step assigns values of the local batch to weights, without an optimizer: each step sets "
                 "them to their mean over the workers, which is exact for updates linear in the gradient",
             )
+        # Of all traces: a later trace may not run the code that assigns them.
         self._own_weights |= step.own_weights
         step.average(list(self._own_weights.values()))
 
@@ -275,6 +289,7 @@ class StepFunction:
             results = metric_results(self._model, self._local(states))
             local_outputs = None if outputs is None else self._local(outputs)[0]
             logs = results[0] if local_outputs is None else _named_as(local_outputs, results)
+            # The step returns values of its own, and not the results of metrics: their means over the examples.
             if logs is None:
                 logs = self._local(self._strategy.run(self._means, args=(outputs,)))
         return logs, self._local(states), self._local(means)
@@ -288,6 +303,7 @@ class StepFunction:
         pairs = list(zip(variables, ways, strict=True))
         metrics = [metric_states.to_sum(each.value.read_value(), way, replica, replicas) for each, way in pairs]
         averaged = [variable.value for variable in self._assigned]
+        # One collective for all metrics, statistics and figures, once in each call.
         sums = all_reduce_sum([*metrics, *(each.read_value() for each in averaged), tf.identity(of_worker)], replicas)
         means = sums[len(metrics) : -1]
         for variable, total in zip(averaged, means, strict=True):
@@ -352,6 +368,7 @@ def compiled_train_step(model: Any) -> Callable[[Any], Any]:
     A `train_step` of the script contains the exchange of gradients, which XLA cannot compile; it runs as it is.
     """
     step: Callable[[Any], Any] = model.train_step
+    # A step of the script contains the exchange of gradients, which XLA cannot compile.
     if not model.jit_compile or model.run_eagerly or overrides(model, "train_step"):
         return step
     loss_of = LossOf(model)
@@ -365,8 +382,10 @@ def compiled_train_step(model: Any) -> Callable[[Any], Any]:
                 scaled = model.optimizer.scale_loss(loss)
             return predictions, loss, tape.gradient(scaled, model.trainable_weights)
 
+        # XLA can compile no collective: hooks that would add one raise an error.
         with required_step().compile_scope():
             predictions, loss, gradients = graph(forward_and_backward, jit_compile=True)(x, y, weight)
+        # Outside of the compiled part, as everything that is exchanged.
         loss_of.track(loss, x)
         model.optimizer.apply_gradients(zip(gradients, model.trainable_weights, strict=True))
         return model.compute_metrics(x, y, predictions, sample_weight=weight)

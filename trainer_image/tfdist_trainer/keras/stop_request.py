@@ -24,22 +24,27 @@ class StopRequest(PreemptionHandler):
 
     def install(self) -> None:
         """Handle SIGTERM, unless the script handles it: then the script defines how it stops."""
+        # A script that handles SIGTERM has its own way to stop.
         if signal.getsignal(signal.SIGTERM) not in {signal.SIG_DFL, None}:
             log.event("sigterm-of-script", effect="fit neither saves nor stops at SIGTERM")
             return
         reader, writer = os.pipe()
+        # Written by the signal handler in C, which must not block.
         os.set_blocking(writer, False)
         try:
+            # A handler is needed for the wakeup descriptor to get the signal.
             signal.signal(signal.SIGTERM, lambda *_: self._arrived.set())
             previous = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         except ValueError:  # `fit` runs in a thread
             return
+        # There is one descriptor in a process: the script's event loop keeps it.
         if previous >= 0:
             signal.set_wakeup_fd(previous)  # of an event loop of the script
             return
         threading.Thread(target=self._wait, args=(reader,), name="stop-request", daemon=True).start()
 
     def _wait(self, reader: int) -> None:
+        # Other signals of the script write here, too.
         while signal.SIGTERM not in os.read(reader, 64):
             pass
         self._await_end()
@@ -77,6 +82,7 @@ class StoppedFit:
         if not self._stop:
             return
         log.event("stopped", reason="SIGTERM", effect="nothing is saved, because the job has no checkpoint")
+        # Only the worker that was told to stop ends as terminated; the others have lost a peer.
         if self._request.is_requested:
             script_end.leave("Terminated", "SIGTERM arrived, and the job has no checkpoint", TERMINATED)
         script_end.leave_with(PeerLostError("another worker has stopped after SIGTERM, and the job has no checkpoint"))

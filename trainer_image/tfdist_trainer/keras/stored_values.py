@@ -62,11 +62,13 @@ class _Encoder:
 
     def outermost(self, value: Any) -> Any:
         """Encode a value that is restored into one of the same class: a subclass of a container is one."""
+        # Before the other containers: `maxlen` belongs to it.
         if isinstance(value, collections.deque):
             return self.encode(collections.deque(value, value.maxlen))
         for kind in _CONTAINERS:
             if isinstance(value, kind) and type(value).__module__ not in {"builtins", "collections"}:
                 return self.encode(kind(value))
+        # With any factory: it is restored into the object that has the factory.
         if type(value) is collections.defaultdict:
             return {"defaultdict": [getattr(value.default_factory, "__name__", None), self._items(value)]}
         return self.encode(value)
@@ -75,6 +77,7 @@ class _Encoder:
         kind = type(value)
         if kind in _PLAIN:
             return value
+        # By exact class: a subclass of the script would come back as its base class.
         for encode in (self._text, self._number, self._container, self._object):
             code = encode(kind, value)
             if code is not None:
@@ -82,6 +85,7 @@ class _Encoder:
         raise TypeError(kind.__name__)
 
     def _text(self, kind: type, value: Any) -> Any:
+        # Other time zones have rules, and not only an offset.
         if isinstance(getattr(value, "tzinfo", None), dt.tzinfo) and type(value.tzinfo) is not dt.timezone:
             return None
         return next(({name: to_text(value)} for name, (of, to_text, _) in _TEXTS.items() if kind is of), None)
@@ -96,6 +100,7 @@ class _Encoder:
         if kind is not np.ndarray or value.dtype.hasobject:
             return None
         key = f"{self._name}/{len(self._arrays)}"
+        # A copy: the callback may change the array while the checkpoint is written.
         self._arrays[key] = np.array(value)
         is_raw = value.dtype.kind == "V" and value.dtype.names is None  # such as bfloat16, which files have as bytes
         return {"typed": [value.dtype.name, key]} if is_raw else {"array": key}
@@ -104,6 +109,7 @@ class _Encoder:
         if kind in {list, tuple}:
             return {kind.__name__: [self.encode(each) for each in value]}
         if kind in {set, frozenset}:
+            # Sorted, so that an equal set is encoded equally.
             return {kind.__name__: sorted((self.encode(each) for each in value), key=json.dumps)}
         if kind is collections.deque:
             return {"deque": [value.maxlen, [self.encode(each) for each in value]]}
@@ -236,6 +242,7 @@ def restore_into(value: Any, existing: Any) -> Any:
         return value
     if isinstance(existing, collections.deque) and existing.maxlen != value.maxlen:
         return value
+    # In place, because other objects of the script may refer to it.
     existing.clear()
     if isinstance(existing, list | collections.deque):
         existing.extend(value)
@@ -269,6 +276,7 @@ def _class(reference: str) -> type:
         LookupError: there is none.
     """
     module, _, path = reference.partition(":")
+    # Nothing is imported for a checkpoint: reading one must run no code.
     found: Any = sys.modules.get(module)
     for name in path.split("."):
         found = getattr(found, name, None)

@@ -65,6 +65,7 @@ class TrainedAlone:
         """Return `fit`, which reports or rejects a model that this worker would train alone."""
 
         def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
+            # By the model: `TF_CONFIG` may have been removed by the script.
             if worker_of(model.distribute_strategy) is None:
                 self._train_alone(model)
                 return original(model, *args, **kwargs)
@@ -77,6 +78,7 @@ class TrainedAlone:
         return fit
 
     def _train_alone(self, model: Any) -> None:
+        # A callback may train a model on the side.
         if self._running or self._is_reported:
             return
         self._is_reported = True

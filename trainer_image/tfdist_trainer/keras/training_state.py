@@ -36,7 +36,10 @@ class FitSnapshot:
             OSError: the storage failed.
         """
         np.savez(
-            prefix + ARRAYS, allow_pickle=False, **{name: np.asarray(array) for name, array in self.arrays.items()}
+            # No pickled objects: a reader must execute nothing (ADR 34).
+            prefix + ARRAYS,
+            allow_pickle=False,
+            **{name: np.asarray(array) for name, array in self.arrays.items()},
         )
         Path(prefix + VALUES).write_text(json.dumps(self.values), encoding="utf-8")
 
@@ -61,6 +64,7 @@ def restore_model(owner: str, model: Any, checkpoint: StoredCheckpoint) -> None:
     Raises:
         StorageError: the checkpoint cannot be read, or is of another model.
     """
+    # Checks the files against their checksums.
     checkpoint.record()
     assign(owner, model, model.variables, read(checkpoint), str(checkpoint))
 
@@ -77,6 +81,7 @@ def fits(owner: str, targets: Sequence[Any], snapshot: FitSnapshot) -> bool:
 
 
 def _arrays(owner: str, targets: Sequence[Any], snapshot: FitSnapshot) -> list[Any]:
+    # One more than needed, so that a model with fewer variables does not fit.
     names = (f"{owner}/{number}" for number in range(len(targets) + 1))
     return [snapshot.arrays[name] for name in names if name in snapshot.arrays]
 
@@ -104,6 +109,7 @@ def assign_sums(model: Any, sums: Sequence[Any], *, to_this_worker: bool) -> Non
 
     A state that is declared to be a mean is on all of them.
     """
+    # TensorFlow adds up the states of all replicas: one has the sums, all others are 0.
     model.reset_metrics()
     for variable, total in zip(model.metrics_variables, sums, strict=True):
         for number, copy in enumerate(_copies(model, variable)):

@@ -27,6 +27,7 @@ def install(*, may_train_alone: bool) -> None:
     except TrainerError as error:
         log.event("no-report", reason=error)
         return
+    # A job that asks for a checkpoint must not train without one and say nothing.
     needs = needs_of(job, may_train_alone=may_train_alone)
     log.event("keras-fit-off", keras=keras.__version__, reason=f"tested with keras{KERAS}")
     if needs:

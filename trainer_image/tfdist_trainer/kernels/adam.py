@@ -31,6 +31,7 @@ def fuse(optimizer: Any) -> None:
 
 def _update(adam: Any, by_keras: Update, gradients: Sequence[Any], variables: Sequence[Any], rate: Any) -> None:
     """Update `variables` by the kernel if it supports them all, else by the method that it replaces."""
+    # All or none: one step must not follow two rules.
     if not all(map(_is_plain, gradients, variables)):
         by_keras(gradients, variables, rate)
         return
@@ -39,6 +40,7 @@ def _update(adam: Any, by_keras: Update, gradients: Sequence[Any], variables: Se
     common = {
         "beta1_power": tf.pow(tf.constant(adam.beta_1), step),
         "beta2_power": tf.pow(tf.constant(adam.beta_2), step),
+        # Corrects the kernel's rounding of 1 - beta, see `_rounding_factor`.
         "lr": tf.cast(rate, tf.float32) * tf.sqrt(second) / first,
         "beta1": adam.beta_1,
         "beta2": adam.beta_2,

@@ -39,6 +39,7 @@ def _is_plain(layer: Any) -> bool:
 def _call(layer: Any, by_keras: Callable[..., Any], inputs: Any, training: Any = None, mask: Any = None) -> Any:
     """Replace `by_keras`, the layer's method."""
     is_supported = inputs.dtype == tf.float32 and inputs.shape.rank == _IMAGES and mask is None
+    # Inference and frozen layers read the moving statistics, as in Keras.
     if training is not True or not layer.trainable or not is_supported:
         return by_keras(inputs, training=training, mask=mask)
     channels = inputs.shape[-1]

@@ -49,6 +49,7 @@ def _call(layer: Any, by_keras: Callable[[Any], Any], inputs: Any) -> Any:
         return by_keras(inputs)
     table = raw(layer.embeddings)
     rows = inputs if inputs.dtype in {tf.int32, tf.int64} else tf.cast(inputs, tf.int32)
+    # Keras counts negative indices from the end.
     rows = tf.where(rows < 0, rows + tf.cast(layer.input_dim, rows.dtype), rows)
     return tf.cast(tf.gather(table, rows), layer.compute_dtype)
 
@@ -62,5 +63,6 @@ def _sum_duplicates(slices: tf.IndexedSlices) -> tf.IndexedSlices:
 def _dense_gradient(gradient: Any, variable: Any) -> tf.Tensor:
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
+    # On the parameter server: only the rows of the step travel (ADR 43).
     with tf.device(variable.device):
         return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])

@@ -86,6 +86,7 @@ def weighted_sums(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     A value of weight zero adds nothing, even if it is not a number.
     """
     values, weights = tf.cast(values, tf.float64), tf.cast(weights, tf.float64)
+    # NaN times 0 is NaN.
     weighted = tf.where(weights > 0, values * weights, tf.zeros_like(values))
     return tf.stack([tf.reduce_sum(weighted), tf.reduce_sum(weights)])
 

@@ -44,7 +44,7 @@ class MetricCollection:
         if duplicates := [name for name, count in names.items() if count > 1]:
             raise ConfigurationError(
                 f"training.program: metrics() returns two metrics with the name {duplicates[0]!r}; names must differ, "
-                "and 'loss' is that of loss()"
+                "and 'loss' is the name of loss()"
             )
         self.size = 1 + sum(metric.size for metric in self.metrics)
         self._sums = [traced(f"metric {metric.name!r}", metric.sums) for metric in self.metrics]
@@ -64,6 +64,7 @@ class MetricCollection:
         with random numbers would have other values the second time.
         """
         examples = tf.reduce_sum(tf.cast(valid_mask, tf.float64))[tf.newaxis]
+        # A loss with random numbers would have other values the second time.
         first = [] if losses is None else [weighted_sums(losses, weights)]
         others = (sums(labels, predictions, weights) for sums in self._sums[len(first) :])
         return tf.concat([examples, *first, *others], axis=0)

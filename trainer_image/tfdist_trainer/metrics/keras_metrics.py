@@ -29,11 +29,12 @@ class KerasMetric(AdditiveMetric):
         self._metric = metric
         self._scores = scores
         self._variables = list(metric.variables)
+        # A sum that begins at another value than 0 would count it once for each batch.
         additive = all(variable.aggregation == "sum" and not np.any(variable.numpy()) for variable in self._variables)
         if not additive:
             raise ConfigurationError(
                 f"metric {metric.name!r} ({type(metric).__name__}): its state is not sums that start from zero, so "
-                "those of several workers cannot be added; use another, or a WeightedMean of your own"
+                "the states of several workers cannot be added; use another, or a WeightedMean of your own"
             )
         if not self._variables or not self._has_result():
             raise ConfigurationError(
@@ -64,6 +65,7 @@ class KerasMetric(AdditiveMetric):
             predictions = predictions[:, tf.newaxis]
         if labels.shape.rank == 1 and predictions.shape[1:] == [1]:
             labels = labels[:, tf.newaxis]
+        # A prediction that is not a number would stay one, times the weight 0.
         has_weight = tf.reshape(weights > 0, [-1, *[1] * (predictions.shape.rank - 1)])
         predictions = tf.where(has_weight, predictions, tf.zeros_like(predictions))
         state = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]

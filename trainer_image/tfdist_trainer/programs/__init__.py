@@ -88,6 +88,7 @@ def _user_class(place: str) -> type["Program"]:
 
     if not (inspect.isclass(program_class) and issubclass(program_class, Program)):
         raise ConfigurationError(f"{FIELD}: {place!r} is no subclass of tfdist_trainer.Program")
+    # Python would tell it too, when the gang has met.
     if missing := sorted(program_class.__abstractmethods__):
         raise ConfigurationError(f"{FIELD}: {place!r} lacks {', '.join(f'{name}()' for name in missing)}")
     return program_class

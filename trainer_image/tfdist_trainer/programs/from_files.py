@@ -107,6 +107,7 @@ class FromFiles(BuiltIn):
         skipped, or have too many records. Pipelines of one process share the source of pipeline `shard`.
         """
         data = self.config.data
+        # Skipping would make each worker check all records; partitioned data is not visible to all (ADR 40).
         if is_partitioned(data_files.patterns(data, split)) or data.cache or data.on_bad_record == "Skip":
             return None
         names = self.all_files(split)
@@ -246,6 +247,7 @@ def explain_data_errors(program: object) -> Iterator[None]:
         if "Collective ops is aborted" not in error.message:
             if OTHER_LABELS in error.message:
                 raise ConfigurationError(f"{OTHER_LABELS}; remove what concerns the data from config") from None
+            # Reads everything again, once, to name the record: the step's error names none.
             for part in getattr(program, "programs", (program,)):
                 if isinstance(part, FromFiles):
                     part.check()

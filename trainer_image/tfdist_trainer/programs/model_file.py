@@ -60,6 +60,7 @@ def load(name: str, field: str) -> keras.Model:
     """
     path = Path(name)
     try:
+        # Before Keras opens it: HDF5 files and SavedModels bring code.
         _check_kind(path)
         _check_content(path)
         return keras.models.load_model(name, compile=False, safe_mode=True)
@@ -101,7 +102,7 @@ def _check_content(path: Path) -> None:
     """Raise `ValueError` if the configuration names what is not a layer, or another part of a model, of `tf_keras`."""
     with zipfile.ZipFile(path) as archive:
         if _CONFIG not in archive.namelist():
-            raise ValueError(f"the zip file has no {_CONFIG}, so it is not that of a Keras model; {_SAVE_AGAIN}")
+            raise ValueError(f"the zip file has no {_CONFIG}, so it is not a Keras model; {_SAVE_AGAIN}")
         if keras.__name__ != "tf_keras":
             return
         config = json.loads(archive.read(_CONFIG))

@@ -70,6 +70,7 @@ class TextClassification(AdaptableProgram):
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Load the vocabulary; see the base class."""
+        # Words of other rules would be looked up in this vocabulary, silently.
         if state.get("standardize") != STANDARDIZE:
             raise ConfigurationError(
                 f"checkpoint.directory: another version wrote {FILE}, and divided texts into words by other rules; "

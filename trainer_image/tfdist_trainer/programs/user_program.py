@@ -61,6 +61,7 @@ def with_checks(program: Program) -> Program:
         "metrics": _check_metrics,
         "serving_model": _check_model,
     }
+    # On the object: subclasses of users may call `super()`.
     for name, check in checks.items():
         setattr(program, name, _check_method(name, getattr(program, name), check))
     return program

@@ -107,6 +107,7 @@ class FileFolder:
         """See `StorageFolder`."""
         with self._typed_errors():
             temporary = self.path / f"{atomic.TEMPORARY_PREFIX}{name}-{self.tag}"
+            # What an interrupted write of this writer has left.
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             yield _StagedFiles(temporary, self.path / name, self.tag)
@@ -122,6 +123,7 @@ class FileFolder:
         target, work = self.path / name, self.path / work_folder(name)
         new, former = work / f"{atomic.TEMPORARY_PREFIX}{self.tag}", work / f"{atomic.TEMPORARY_PREFIX}{_FORMER}"
         with self._typed_errors():
+            # A writer was killed between the two renames: the former content is restored.
             if former.exists() and not target.exists():
                 former.rename(target)
             for leftover in work.glob(f"{atomic.TEMPORARY_PREFIX}*"):
@@ -130,8 +132,10 @@ class FileFolder:
             yield new
             for path in [*new.rglob("*"), new]:
                 atomic.sync(path)
+            # Right before anything is replaced: a successor may have claimed the folder while the model was written.
             check()
             if target.exists():
+                # A directory cannot replace another one in one call.
                 target.rename(former)
             try:
                 new.rename(target)
@@ -155,6 +159,7 @@ class FileFolder:
         removed = self.path / f"{atomic.TEMPORARY_PREFIX}{name}-gone"
         shutil.rmtree(removed, ignore_errors=True)
         with self._typed_errors():
+            # Renamed first, so that a reader finds all of it or nothing (ADR 12).
             (self.path / name).rename(removed)
         shutil.rmtree(removed, ignore_errors=True)
 

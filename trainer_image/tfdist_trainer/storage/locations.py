@@ -28,6 +28,7 @@ def open_folder(where: Location, *, tag: str = "", field: str = "checkpoint.dire
         return where
     if isinstance(where, str) and object_urls.is_url(where):
         return open_object_folder(where, tag, field)
+    # It would become a relative path, and the checkpoints be written into the container.
     if object_urls.is_url(str(where).replace(":/", "://", 1)):
         raise ConfigurationError(
             f"{field}: {where} is a Path, which has lost a slash of its URL; give the URL as a string"

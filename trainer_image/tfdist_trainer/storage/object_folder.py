@@ -92,6 +92,7 @@ class ObjectFolder:
         stored = self._get(name)
         if (stored[0] if stored else None) != expected:
             return False
+        # Compared and written by one request (ADR 46).
         if self._put_if(name, text, stored[1] if stored else None):
             return True
         return self.read_text(name) == text  # the response to a first request may have been lost
@@ -100,6 +101,7 @@ class ObjectFolder:
         """See `StorageFolder`."""
         for _ in range(_CONFLICTS):
             stored = self._get(name)
+            # Another writer has removed it, and it must not come back.
             if stored is None:
                 return False
             if self._put_if(name, text, stored[1]):
@@ -120,6 +122,7 @@ class ObjectFolder:
     def replace_folder(self, name: str, marker: str, check: Callable[[], object]) -> Iterator[Path]:
         """See `StorageFolder`."""
         target, work = self.folder(name), self.folder(work_folder(name))
+        # A name of its own for each write: what is left of another one is not taken for it.
         new, former = work.folder(f"{self.tag}-{secrets.token_hex(8)}"), work.folder(_FORMER)
         if former.has(marker) and not target.has(marker):
             target.take(former, marker)
@@ -134,6 +137,7 @@ class ObjectFolder:
             with contextlib.suppress(TrainerError):
                 work.delete_all(new.tree())  # the successor has removed what was there before
             raise
+        # A copy is kept until the new content is whole: an object store cannot rename.
         former.take(target, marker)
         try:
             target.take(new, marker)
@@ -145,6 +149,7 @@ class ObjectFolder:
 
     def take(self, source: "ObjectFolder", marker: str) -> None:
         """Replace the content of this folder by a copy of `source`: without a marker until it is whole."""
+        # First: without it readers find nothing, and not a mixture.
         self.remove(marker)
         # The deepest first: the single file of a format, at the top, is replaced when the files of the other one are.
         kept = source._files()  # noqa: SLF001  same class
@@ -163,6 +168,7 @@ class ObjectFolder:
         """See `StorageFolder`: copies the objects, the marker last, and then removes them."""
         if not isinstance(target, ObjectFolder):
             raise TypeError(f"{target} is not in an object store")
+        # An earlier job may have moved a checkpoint of the same step there.
         target.remove_folder(name, marker)
         source = self.folder(name)
         objects = sorted(source.tree(), key=lambda each: each.key == source._key(marker))  # noqa: SLF001  same class
@@ -185,6 +191,7 @@ class ObjectFolder:
                 source = self.folder(name)
                 text = source.read_text(marker)
                 version = version_of(text) if text is not None else None
+                # A damaged record names no version: nothing is removed by it.
                 if text is None or version is not None:
                     source.keep_only(version)
 
@@ -196,6 +203,7 @@ class ObjectFolder:
         fetched = _FetchedObjects(path)
         for name in sizes:
             stored = objects.get(source._key(name))  # noqa: SLF001  same class
+            # Names come from a record that other users of the bucket may have written.
             if stored is None or "/" in name or name in _UNSAFE:
                 raise FileNotFoundError(errno.ENOENT, f"there is no {name}")
             self._download(stored, path / name)
@@ -303,7 +311,9 @@ class _StagedObjects:
     def complete(self, marker: str, text: str) -> None:
         """See `Staged`."""
         target = self.folder.folder(self.name)
+        # Read before the upload: `publish` fails if another writer replaces it meanwhile.
         self._marker, self._former = (marker, text), target.read_text(marker)
+        # All files first, the record last: it makes the checkpoint valid (ADR 46).
         for path in sorted(self.path.iterdir()):
             target.upload(path, f"{self.version}/{path.name}")
 
@@ -312,6 +322,7 @@ class _StagedObjects:
         target, (marker, text) = self.folder.folder(self.name), self._marker
         if not target.swap_text(marker, text, expected=self._former):
             raise StorageError(f"{target}: another writer has replaced it meanwhile")
+        # Files of the version before; without a record there are none.
         if self._former is not None:
             target.keep_only(self.version)
 

@@ -80,6 +80,7 @@ def typed_error(error: Exception, place: Place) -> TrainerError:
     reason = _first_group(_REASON, text)
     response = " ".join(filter(None, [f"HTTP {status}" if status else None, code, f"({reason})" if reason else None]))
     requested_url = _first_group(_REQUESTED, text)
+    # The failed request was not for the bucket, but for credentials, as from the metadata of the pod.
     if requested_url is not None and place.bucket not in unquote(requested_url) and status < _SERVER_ERROR:
         return ConfigurationError(f"{place.url}: no credentials were found; {place.remedy}")
     if status in _FORBIDDEN or code in _UNKNOWN_KEYS:
@@ -92,6 +93,7 @@ def typed_error(error: Exception, place: Place) -> TrainerError:
     if "redirect" in text:
         return ConfigurationError(f"{place.url}: the bucket is in another region; set AWS_REGION to its region")
     retries_match = _RETRIED.search(text)
+    # Cut off within the body, which the library does not repeat (ADR 45).
     if retries_match is None and not status:
         return InterruptedResponseError(f"{place.url}: the response was cut off; check {place.server}")
     retries = f", {retries_match[0]}" if retries_match else ""
@@ -194,6 +196,7 @@ class Bucket:
         """
         with self._typed_errors(stored.url):
             result = self._obstore.get(self._store, stored.key, options={"range": (start, end)})
+            # Not every server honours `If-Match`, so the answer is compared (ADR 45).
             if (result.meta["size"], _version(result.meta)) != (stored.size, stored.version):
                 raise StorageError(
                     f"{stored.url}: has changed since it was listed; a restarted job reads the new object"
@@ -207,6 +210,7 @@ class Bucket:
                 result = self._obstore.get(self._store, key)
                 return bytes(result.bytes()), {name: result.meta[name] for name in _VERSION if result.meta[name]}
             except FileNotFoundError as error:
+                # A missing bucket is an error of the job, a missing object an answer.
                 if _NO_BUCKET in str(error):
                     raise
                 return None
@@ -214,6 +218,7 @@ class Bucket:
     def put(self, key: str, content: bytes | Path) -> None:
         """Create or replace an object, a large file in several parts; errors as of `read`."""
         size = content.stat().st_size if isinstance(content, Path) else len(content)
+        # The number of parts is limited, not their size.
         part = max(_UPLOAD_PART, -(-size // _UPLOAD_PARTS))
         with self._typed_errors(f"{self.url}/{key}"), self._write_errors():
             self._obstore.put(self._store, key, content, chunk_size=part, max_concurrency=_UPLOADS)
@@ -230,6 +235,7 @@ class Bucket:
             except (errors.AlreadyExistsError, errors.PreconditionError):
                 return False
             except (errors.NotSupportedError, errors.GenericError, NotImplementedError) as error:
+                # A store without conditional writes is written without (ADR 46).
                 if _NOT_IMPLEMENTED not in str(error) and not isinstance(error, errors.NotSupportedError):
                     raise
                 self._obstore.put(self._store, key, content)
@@ -248,6 +254,7 @@ class Bucket:
     def copy(self, source: BucketObject, key: str) -> None:
         """Copy an object within the bucket; errors as of `read`."""
         with self._typed_errors(source.url):
+            # Amazon S3 copies 5 GiB in a request.
             if source.size > _COPY_LIMIT:
                 self._obstore.put(self._store, key, self._obstore.get(self._store, source.key).stream(_UPLOAD_PART))
             else:
@@ -308,6 +315,7 @@ def download(bucket: Bucket, stored: BucketObject, file: IO[bytes], received: Ca
                 position += file.write(part)
                 received(len(part))
         except InterruptedResponseError:
+            # Progress counts: only a server that sends nothing gives up.
             failures = 1 if position > start else failures + 1
             if failures == _ATTEMPTS:
                 raise

@@ -43,6 +43,7 @@ def _is_advertised() -> bool:
 
 def _trial_exit_code() -> int:
     """Return the exit code of a process that multiplies in bfloat16; negative is a signal."""
+    # In a process of its own, which may die by SIGILL.
     pid = os.fork()
     if pid == 0:
         try:

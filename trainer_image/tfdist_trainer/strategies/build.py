@@ -28,6 +28,7 @@ def join(member: GangMember, settings: RuntimeSpec, min_shard_bytes: int | None 
         ConfigurationError: this replica does not support the settings or the strategy.
         PeerLostError: a server of an asynchronous gang does not listen in time.
     """
+    # Before the strategy, which starts the runtime: devices and threads are fixed then.
     devices.configure(settings, member.job.role, member.job.gpus)
     if member.cluster:
         return ReplicaGroup(member, _parameter_server_strategy(member, min_shard_bytes))
@@ -44,6 +45,7 @@ def _parameter_server_strategy(member: GangMember, min_shard_bytes: int | None) 
     With `min_shard_bytes` variables are divided over the ps, into shards of at least that size in bytes.
     """
     addresses = [address for role in ("worker", "ps") for address in member.cluster[role]]
+    # TensorFlow would fail without naming the server that is missing.
     wait_until_listening(addresses, lambda text: log.event("waiting", message=text))
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     partitioner = None

@@ -36,10 +36,12 @@ def configure(settings: RuntimeSpec, role: Role, gpus: int | None = None) -> Non
         DeviceMissingError: TensorFlow sees fewer GPUs than the container has.
     """
     if settings.mixed_precision == "bfloat16":
+        # Before the runtime: oneDNN reads the variable once.
         amx_workaround.disable_broken_amx(os.environ)
     try:
         _divide_cpu(os.environ.get(LOGICAL_CPUS_ENV))
         _threads(settings)
+        # Training on the CPU by mistake would occupy GPUs for days.
         _check_gpus(gpus or 0, os.environ)
         _choose_gpus(settings, role)
         _limit_memory(settings)
@@ -54,6 +56,7 @@ def configure(settings: RuntimeSpec, role: Role, gpus: int | None = None) -> Non
     tf.config.experimental.enable_tensor_float_32_execution(settings.tensor_float32)
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
+    # The deletion of an iterator may take up to a minute (ADR 41).
     iterator_deletion.install()
     cpus, tf32 = int(os.environ.get(LOGICAL_CPUS_ENV, "1")), tf.config.experimental.tensor_float_32_execution_enabled()
     log.event("devices", CPU=cpus, GPU=_gpus(), tensorFloat32=tf32)

@@ -77,10 +77,12 @@ def _pack(tensors: Sequence[tf.Tensor]) -> list[Pack]:
     """Return `tensors` in packs, the last tensors first."""
     groups: list[list[int]] = []
     of_type: dict[tf.DType, tuple[list[int], int]] = {}
+    # Backpropagation computes the gradients of the last layers first (ADR 49).
     for index in reversed(range(len(tensors))):
         tensor = tensors[index]
         size = tensor.shape.num_elements() * tensor.dtype.size
         group, filled = of_type.get(tensor.dtype, ([], 0))
+        # A tensor that is larger than a pack is one by itself.
         if not group or filled + size > PACK_BYTES:
             group, filled = [], 0
             groups.append(group)

@@ -126,9 +126,11 @@ class RendezvousServer:
         except OSError:
             content = b""
         received = self._received[connection] = self._received[connection] + content
+        # A member has passed the rendezvous already: never block it (ADR 11).
         if received.startswith(_TENSORFLOW):
             self._tensorflow_connected = True
         rank = _rank(received, self._member)
+        # Closed, not of this gang, or of no more use.
         if not content or len(received) > _LINE_BYTES or self._tensorflow_connected or rank == 0:
             self._received.pop(connection)
             self._connected = {rank: other for rank, other in self._connected.items() if other is not connection}
@@ -174,6 +176,7 @@ def _listener(address: str, wait: RendezvousDeadline) -> socket.socket:
                 return socket.create_server(endpoint, family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
         with contextlib.suppress(OSError):
             return socket.create_server(endpoint, backlog=1024)
+        # The process of the round before may still be terminating.
         wait.check([f"{address}, which another process of this replica uses,"])
         time.sleep(next(pause))
 

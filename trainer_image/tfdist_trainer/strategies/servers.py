@@ -47,7 +47,9 @@ def serve(member: GangMember, settings: RuntimeSpec, reporter: Reporter) -> None
     job = member.job
     devices.configure(settings, job.role, job.gpus)
     marker = shutdown_marker(member, str(job.role), job.index)
+    # Other users of the machine must not be able to shut the server down.
     private_directory(marker.parent.name)
+    # Of an earlier gang at the same addresses.
     marker.unlink(missing_ok=True)
     cluster = tf.train.ClusterSpec({role: list(addresses) for role, addresses in member.cluster.items()})
     server = tf.distribute.Server(
@@ -81,6 +83,7 @@ def shut_down_servers(member: GangMember) -> None:
         thread.start()
     deadline = time.monotonic() + SHUTDOWN_SECONDS
     for thread in threads:
+        # In threads: one server that does not answer must not delay the others.
         thread.join(max(0.0, deadline - time.monotonic()))
 
 
@@ -104,6 +107,7 @@ def _wait(marker: Path, chief: str) -> None:
         if now - checked_at < CHIEF_SECONDS:
             continue
         checked_at = now
+        # A chief that is gone may restart: the servers keep waiting for it.
         if is_listening(chief):
             reached_at = now
         elif now - reached_at > PATIENCE_SECONDS:

@@ -43,6 +43,7 @@ def gil_free_connect() -> Iterator[None]:
 
     Where TensorFlow lacks a hook, it connects by its own binding.
     """
+    # Replaced only for the connection: nothing else of TensorFlow calls it.
     original = getattr(pywrap_tfe, "TFE_EnableCollectiveOps", None)
     if original is None or not hasattr(errors_impl, "exception_type_from_error_code"):
         fall_back(CONNECT if original is None else ERROR)
@@ -66,6 +67,7 @@ def _without_gil(library: ctypes.CDLL) -> Callable[[Any, bytes], None]:
     """
     connect, new = library.TFE_EnableCollectiveOps, library.TF_NewStatus
     code_of, message_of, delete = library.TF_GetCode, library.TF_Message, library.TF_DeleteStatus
+    # Declared, because ctypes would pass pointers as 32-bit integers.
     connect.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]
     connect.restype = None
     new.restype = ctypes.c_void_p

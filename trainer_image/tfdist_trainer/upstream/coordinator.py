@@ -84,6 +84,7 @@ def per_worker_iterator(
         DatasetTooLargeError: the data set of a worker has more than 2 GB in memory.
     """
     workers = _workers(coordinator)
+    # All before the first resource is created on a worker: nothing has to be undone.
     for module, hook in ((values, ITERATOR), (values, SERIALIZE), (values, DESERIALIZE), (input_lib, ITERATOR_SPEC)):
         if not hasattr(module, hook.attribute):
             reject(hook)
@@ -94,6 +95,7 @@ def per_worker_iterator(
         if not tf.strings.length(graph):  # a graph that is too long for protobuf becomes an empty string
             raise DatasetTooLargeError(index)
         create, spec = _iterator(coordinator.strategy, graph, dataset.element_spec)
+        # A resource is created again when its worker comes back.
         remote = worker.create_resource(create)
         remote._type_spec = spec
         iterators.append(remote)

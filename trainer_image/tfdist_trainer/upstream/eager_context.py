@@ -18,7 +18,7 @@ CONFIG: Final = Hook(
     package="tensorflow",
     name=f"{MODULE}:context().config",
     reason="`tf.distribute.Server` takes the settings of devices and threads as a `ConfigProto`; without one it "
-    "ignores those of `tf.config`, which has no public way to read them all.",
+    "ignores the settings of `tf.config`, which has no public way to read them all.",
     missing="a worker or parameter server ends with a configuration error",
 )
 HANDLE: Final = Hook(
@@ -47,7 +47,7 @@ START: Final = Hook(
     package="tensorflow",
     name=f"{MODULE}:Context.ensure_initialized",
     reason="A script may begin with its data, but TensorFlow connects workers only before its first operation, and "
-    "`tf.config` changes devices and threads until then. There is no public way to act right before it.",
+    "`tf.config` changes devices and threads until then. No public way exists to act right before it.",
     missing="a script has to create MultiWorkerMirroredStrategy before its first operation",
     parameters=("self",),
 )
@@ -109,9 +109,11 @@ def limit_gpu_memory(fraction: float) -> None:
 
 def runtime_is_started() -> bool:
     """Return whether TensorFlow's runtime has started in this process; False if TensorFlow is not imported."""
+    # Not imported for the question: the fork server must stay without TensorFlow if the command does not need it.
     module = sys.modules.get(MODULE)
     if module is None:
         return "tensorflow" in sys.modules
+    # Without the hook the answer is the safe one: a process that counts as started is not forked.
     return getattr(_context(module), "_context_handle", True) is not None
 
 
@@ -125,6 +127,7 @@ def before_start(connect: Callable[[], None]) -> None:
         if not hasattr(context, hook.attribute):
             fall_back(hook)
             return
+    # Reentrant: to connect runs operations, which come here again.
     original, lock, calls = context.ensure_initialized, threading.RLock(), [connect]
 
     @functools.wraps(original)
@@ -132,8 +135,10 @@ def before_start(connect: Callable[[], None]) -> None:
         with lock:
             is_first = bool(calls)
             calls.clear()  # before, as to connect runs operations too
+            # A strategy that was created first has connected the process.
             if is_first and getattr(self, "_collective_ops_server_def", None) is None:
                 connect()
+        # Once: each operation of the process would pass here.
         context.ensure_initialized = original
         original(self)
 
@@ -148,6 +153,7 @@ def _once(original: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(original)
     def enable(self: Any, server_def: Any) -> None:
         former = getattr(self, "_collective_ops_server_def", None)
+        # A second connection to the same cluster makes the next collective wait for ever.
         if former is None or _member(former) != _member(server_def) or not runtime_is_started():
             original(self, server_def)
 
@@ -164,6 +170,7 @@ def _configuration(original: Callable[..., None]) -> Callable[..., None]:
         try:
             original(self, collective_leader, *args, **kwargs)
         except (RuntimeError, ValueError) as error:
+            # A wrong configuration of the cluster is not an operation that came too early.
             if collective_leader and isinstance(error, ValueError):
                 raise
             raise RuntimeError(f"{error}. {_TOO_LATE}" if collective_leader else str(error)) from error

@@ -39,6 +39,7 @@ def local_initial_values(strategy: tf.distribute.Strategy, *, of_all_types: bool
 
     created = list[Any]()
     extended = strategy.extended
+    # Other strategies broadcast nothing.
     if not isinstance(extended, CollectiveAllReduceExtended):
         yield created
         return
@@ -59,6 +60,7 @@ def local_initial_values(strategy: tf.distribute.Strategy, *, of_all_types: bool
             created.append(variable)
         return variable
 
+    # Contexts may be nested: saving inside of a creation.
     outer = vars(extended).get(INITIAL_VALUE.attribute)
     extended._get_variable_creator_initial_value = initial_value
     try:

@@ -40,13 +40,16 @@ def install() -> None:
 
 def _delete(self: Any) -> None:
     """Pass the iterator of the runtime, and the data set whose functions it may call, to a thread."""
+    # No thread starts any more; the process frees everything by its end.
     if sys.is_finalizing():
         return
     resource = self.__dict__.pop(_RESOURCE, None)
     if not isinstance(resource, tf.__internal__.EagerTensor):  # it is part of a graph
         return
+    # The iterator last: its threads may still call functions of the data set.
     references = [self.__dict__.pop("_dataset", None), self.__dict__.pop("_components", None), resource]
     del resource
+    # A daemon: the end of the process must not wait for up to a minute.
     threading.Thread(target=_drop, args=(references,), name="delete iterator", daemon=True).start()
 
 

@@ -29,7 +29,7 @@ ENUMERATE: Final = Hook(
 FIRST_BATCHES: Final = Hook(
     package="keras",
     name="keras.src.trainers.data_adapters.generator_data_adapter:GeneratorDataAdapter()._first_batches",
-    reason="The shapes of a generator's batches are those of its first one, which it would not yield again.",
+    reason="The shapes of a generator's batches come from its first one, which it would not yield again.",
     missing="the first batch of a generator is not trained on",
 )
 ARRAYS: Final = Hook(
@@ -58,8 +58,10 @@ def epoch_iterator(
         """Keras' arguments and counts, and the blocks of steps of this worker's data."""
 
         def __init__(self) -> None:
+            # The initializer of Keras' base class: its TensorFlow class would distribute the data set.
             super(original, self).__init__(*args, **kwargs)
             self._num_batches: int | None = self.data_adapter.num_batches
+            # Keras has read it for its shapes, and a generator would not yield it again.
             first = next(iter(getattr(self.data_adapter, FIRST_BATCHES.attribute, ())), None)
             self.batches = make_batches(
                 self.data_adapter.get_tf_dataset(), self.steps_per_execution, first, _smallest_batch(self.data_adapter)
@@ -70,9 +72,11 @@ def epoch_iterator(
             self.data_adapter.on_epoch_begin()
             if self._current_iterator is None or self.steps_per_epoch is None:
                 self._restart()
+            # Once: the next epoch begins at its begin.
             first, self._first = self._first, 0
             self._advance(first)
             steps = self.steps_per_epoch or self._num_batches
+            # Before the first batch: a worker with one batch more would wait in a collective for ever.
             self.batches.check_end(_end(self, steps, first))
             for begin, end, block in self.batches.blocks(self._current_iterator, steps, first):
                 if self._num_batches and self._steps_seen >= self._num_batches:
@@ -80,6 +84,7 @@ def epoch_iterator(
                     break
                 yield begin, end, block
                 self._count(begin, block)
+            # As Keras does: data that is shuffled anew has another order for each iterator.
             if self._num_batches and self._steps_seen >= self._num_batches and not _creates_iterator_at_begin(self):
                 self._restart()
             self.data_adapter.on_epoch_end()
@@ -179,6 +184,7 @@ class ResumableEpochs:
             batches: finished batches of the next epoch.
             batches_per_epoch: of the earlier iterator.
         """
+        # As if they had been iterated: each step is what Keras does in an epoch, without the batches.
         for epoch in range(epochs):
             self.data_adapter.on_epoch_begin()
             if self._current_iterator is None or self.steps_per_epoch is None:
@@ -187,11 +193,13 @@ class ResumableEpochs:
                 self._advance(self.steps_per_epoch)
                 if self._num_batches and self._steps_seen >= self._num_batches:
                     self._restart()
+            # A cache is filled by a whole iteration only, and later epochs read it.
             elif epoch == 0 and caches(self._distributed_dataset):
                 read(self._current_iterator, None)
             if self.steps_per_epoch is None and self._restarts_at_end():
                 self._restart()
             self.data_adapter.on_epoch_end()
+        # The earlier process had counted them, if Keras does not know them before the first epoch ends.
         self._num_batches = self._num_batches or batches_per_epoch
         self._first = batches
 

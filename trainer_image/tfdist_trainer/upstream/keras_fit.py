@@ -58,7 +58,7 @@ BUILD: Final = _hook(
 )
 REDUCE_LOSS: Final = _hook(
     f"{_LOSS}:reduce_weighted_values",
-    "A loss that is no mean over examples needs a scale of its own to be exact.",
+    "A loss other than a mean over examples needs a scale of its own to be exact.",
     ("values", "sample_weight", "mask", "reduction", "dtype"),
 )
 MASK: Final = _hook(
@@ -125,7 +125,7 @@ SYNCHRONIZED_MOMENTS: Final = _hook(
 )
 ASSIGN: Final = _hook(
     "keras.src.backend.tensorflow.core:Variable._direct_assign",
-    "Shows which statistics a step changes, such as those of BatchNormalization: they differ between replicas.",
+    "Shows which statistics a step changes, such as BatchNormalization's: they differ between replicas.",
     ("self", "value"),
 )
 RESET_METRICS: Final = _hook(
@@ -174,7 +174,7 @@ LOAD_EXPORTED: Final = Hook(
 PARSE_EXPORTED: Final = Hook(
     package="tensorflow",
     name="tensorflow.python.saved_model.loader_impl:parse_saved_model_with_debug_info",
-    reason="The functions that save a table, such as that of `StringLookup`, name the worker that has exported it.",
+    reason="The functions that save a table, as `StringLookup` has, name the worker that has exported it.",
     missing=_KERAS_FIT,
     parameters=("export_dir",),
 )
@@ -226,8 +226,10 @@ def wrap(hook: Hook, wrapper: Callable[[Any], Any]) -> None:
         owner = getattr(owner, name)
     original = getattr(owner, attribute)
     replacement = wrapper(original)
+    # Keeps signature and name: Keras and scripts inspect them.
     replacement = functools.wraps(original)(replacement)
     setattr(owner, attribute, replacement)
+    # Public modules have bound the function on import, under the same name.
     for public in map(importlib.import_module, _PUBLIC.get(attribute, ())):
         if getattr(public, attribute, None) is original:  # a name that Keras has bound to the function on import
             setattr(public, attribute, replacement)
@@ -248,6 +250,7 @@ def _left_unbuilt(optimizer: Any) -> Iterator[None]:
     if optimizer is None or optimizer.built:
         yield
         return
+    # Keras builds every optimizer that does not say it is.
     optimizer.built = True
     try:
         yield
@@ -300,6 +303,7 @@ def metric_results(model: Any, states: Sequence[tf.Tensor]) -> list[Mapping[str,
     the steps of its guides do: there the compiled metrics are one with several results.
     """
     mapping = list(zip(model.metrics_variables, states, strict=True))
+    # `result()` reads the given states, and not the variables of this worker.
     with keras.StatelessScope(state_mapping=mapping):
         results = [model.get_metrics_result(), {metric.name: metric.result() for metric in model.metrics}]
         return [tf.nest.map_structure(_in_scope, each) for each in results]

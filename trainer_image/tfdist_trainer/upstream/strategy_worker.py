@@ -24,7 +24,7 @@ MULTI_WORKER: Final = Hook(
 MERGE_CALL: Final = Hook(
     package="tensorflow",
     name=f"{_EXTENDED}._use_merge_call",
-    reason="Optimizers update variables by `merge_call`, which no `tf.cond` may contain, such as that of gradient "
+    reason="Optimizers update variables by `merge_call`, which no `tf.cond` may contain, as in gradient "
     "accumulation. Gradients are equal on all replicas then, so each can update its own copy.",
     missing="training ends with a configuration error",
     parameters=("self",),
@@ -54,8 +54,8 @@ KEYS: Final = Hook(
 NUMBER: Final = Hook(
     package="tensorflow",
     name="tensorflow.python.distribute.values:DistributedVariable.numpy",
-    reason="Variables of one process are numbers, as in `float(optimizer.learning_rate)`, and those of a strategy are "
-    "not.",
+    reason="Variables of one process are numbers, as in `float(optimizer.learning_rate)`, and variables of a strategy "
+    "are not.",
     missing="`float` and `int` of a variable of the strategy fail",
     parameters=("self",),
 )
@@ -95,6 +95,7 @@ def worker_of(strategy: Any) -> Worker | None:
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return None
     extended = strategy.extended
+    # Without it a gang would train as single workers, each with the wrong result: no fallback.
     if not hasattr(extended, "_in_multi_worker_mode"):
         reject(MULTI_WORKER)
     if not extended._in_multi_worker_mode():
@@ -132,6 +133,7 @@ def _keep_mirrored_strategies_local(strategy: Any) -> None:
     original = getattr(mirrored_strategy, "all_local_devices", None)
     if worker is None or original is None:
         reject(LOCAL_DEVICES)
+    # In a connected process TensorFlow lists the devices of all workers.
     own = strategy.extended.worker_devices[0].partition("/device")[0]
 
     @functools.wraps(original)
@@ -164,6 +166,7 @@ def local_updates(strategy: Any) -> Iterator[None]:
     extended = strategy.extended
     if not hasattr(extended, "_use_merge_call"):
         reject(MERGE_CALL)
+    # On this strategy object only, and only while a step is traced.
     extended._use_merge_call = lambda: False
     try:
         yield
