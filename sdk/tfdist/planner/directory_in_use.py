@@ -31,8 +31,8 @@ def directory_in_use(context: PlanContext) -> Failure | None:
         return None
     written = user.written
     text = (
-        f"{written.field}: {written.place} is written by the job {user.name}, as its {user.field}; wait for its end, "
-        "delete it, or choose another directory"
+        f"{written.field}: {written.place} is in use by the job {user.name}, as its {user.field}; wait until that job "
+        "has ended, delete it, or choose another directory"
     )
     return Failure(_REASONS[written.field], text)
 

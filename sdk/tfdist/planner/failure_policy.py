@@ -43,7 +43,7 @@ from tfdist.status.conditions import Condition
 from tfdist.timestamps import rfc3339
 
 _REMEDIES: Final = {
-    "UserError": "a restart would end the same: correct it and create the job again",
+    "UserError": "a restart would fail the same way: correct it and create the job again",
     "FailurePolicy": "a rule of spec.failurePolicy ends the job",
 }
 
@@ -125,7 +125,7 @@ def continues_without(context: PlanContext, state: GangState, missing: Iterable[
 def _graceful_exit_conditions(state: GangState) -> tuple[Condition, ...]:
     """Return the conditions of a gang that saves a checkpoint because one of its pods is terminating."""
     terminating_pod = next(p for p in state.failed_or_terminating if p.deleting)
-    text = f"{describe_failure(terminating_pod)}; the gang saves, and its replacement follows"
+    text = f"{describe_failure(terminating_pod)}; the gang saves a checkpoint, then the replica is replaced"
     return _restart_conditions(state, DISRUPTION.reason, text, text)
 
 

@@ -107,7 +107,7 @@ def _create_pods(context: PlanContext, state: GangState) -> GangDecision:
         decision = _await_replicas(context, state, missing)
         return replace(decision, requeue_after_seconds=min_delay([decision.requeue_after_seconds, _RETRY_SECONDS]))
     if context.revision is None:
-        text = f"a pod of the {state.gang.name} is missing; none is created until the specification is corrected"
+        text = f"a pod of the {state.gang.name} is missing and is not created until the specification is corrected"
         return _await_replicas(context, state, Failure(ConditionReason.FAILED_CREATE, text))
     if context.specification_of(state) is None:
         return restart_without_specification(context, state)

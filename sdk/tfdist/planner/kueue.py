@@ -31,12 +31,12 @@ from tfdist.status.text import message
 from tfdist.timestamps import rfc3339
 
 _NOT_INSTALLED: Final = (
-    f"Kueue admits the job, and the API server serves no {PLURAL}.{GROUP}; install Kueue, or remove the queue, with "
-    "scheduling.gang: Auto, in a new job"
+    f"Kueue must admit the job, but the API server does not serve {PLURAL}.{GROUP}; install Kueue, or create a new "
+    "job without the queue and with scheduling.gang: Auto"
 )
 _UNREADABLE: Final = (
-    f"Kueue admits the job, and its API {GROUP} cannot be read now; nothing is started until it can. If that does not "
-    "end, the controller's log has the cause, such as no right to list Workloads and ResourceFlavors"
+    f"Kueue must admit the job, but its API {GROUP} cannot be read now; nothing starts until it can. If this lasts, "
+    "see the controller's log for the cause, for example a missing right to list Workloads and ResourceFlavors"
 )
 _NOT_READY: Final = "not all pods run"
 POSITION_SECONDS: Final = 60.0

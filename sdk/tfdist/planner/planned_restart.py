@@ -56,7 +56,7 @@ def planned_restart(context: PlanContext, state: GangState) -> GangDecision | No
             context,
             state,
             ConditionReason.SPEC_CHANGED,
-            f"{description}, and the API server rejects those of the earlier one",
+            f"{description}, and the API server rejects the pods of the earlier one",
         )
     is_pending = all(p.state is PodState.PENDING for p in state.pods)
     is_unknown = state.record.template == UNKNOWN_REVISION

@@ -42,7 +42,7 @@ def with_rejection(context: PlanContext, state: GangState, decision: GangDecisio
     if not context.view.runtime.is_rejected(context.view.generation):
         return replace(decision, conditions=())
     error = context.view.runtime.create_error
-    text = f"pods rejected by the API server: {error}; correct the specification and apply it"
+    text = f"the API server rejects the pods: {error}; correct the specification and apply it"
     events = () if is_true(context.view.status, ConditionType.INVALID) else (_event(context, text),)
     invalid = Condition(ConditionType.INVALID, True, ConditionReason.POD_REJECTED, text)
     return replace(decision, conditions=(*decision.conditions, invalid), events=(*decision.events, *events))

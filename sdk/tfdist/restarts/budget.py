@@ -30,7 +30,7 @@ MAX_PROMPT_RESTARTS: Final = 10
 """Short attempts in a row after which every restart is delayed, also of an attempt that reports new checkpoints or
 that the cluster ended. A node upgrade may evict a gang once for each node, all within ten minutes."""
 REPEATED_MESSAGE: Final = (
-    "two attempts in a row ended with it, and none wrote a checkpoint: a restart would end the same"
+    "two attempts in a row ended with it and neither wrote a checkpoint: a restart would fail the same way"
 )
 _MAX_JITTER: Final = 0.2
 

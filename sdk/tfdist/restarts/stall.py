@@ -136,5 +136,7 @@ def stall_text(seconds: float, name: str, positions: Iterable[Position]) -> str:
     if not steps:
         return f"{text} behind"
     where = f"step {min(steps)}" if len(steps) == 1 else f"steps {min(steps)} to {max(steps)}"
-    differ = f"; they expect {min(totals)} to {max(totals)} steps: all need as many batches" if len(totals) > 1 else ""
+    differ = ""
+    if len(totals) > 1:
+        differ = f"; they expect {min(totals)} to {max(totals)} steps: all need the same number of batches"
     return f"{text} behind, all that report are at {where}{differ}"
