@@ -27,6 +27,7 @@ _REASONS: Final[Mapping[DirectoryField, ConditionReason]] = {
 def directory_in_use(context: PlanContext) -> Failure | None:
     """Return why the job may not begin; None if it may, or has begun."""
     user = context.view.directory_user
+    # A job that has begun is never stopped, whoever came later (ADR 31).
     if user is None or has_begun(context.view.status):
         return None
     written = user.written

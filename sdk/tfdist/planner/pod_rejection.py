@@ -39,6 +39,7 @@ def with_rejection(context: PlanContext, state: GangState, decision: GangDecisio
     evaluates_only = context.spec.task is Task.EVALUATE
     if not (state.gang.name is GangName.TRAINING or evaluates_only) or not is_rejected(context.view):
         return decision
+    # Only the status knows of the rejection: keep its conditions until this process has the response.
     if not context.view.runtime.is_rejected(context.view.generation):
         return replace(decision, conditions=())
     error = context.view.runtime.create_error
