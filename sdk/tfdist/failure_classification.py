@@ -268,6 +268,7 @@ def may_have_lost_peer(pod: TerminatedReplica) -> bool:
     if pod.exit_code == ExitCode.PEER_LOST:
         return True
     ended_by_error = pod.exit_code == _ABORTED or classify(pod).reason == APPLICATION_ERROR
+    # An exit code with a meaning says more than the words of an error.
     if not ended_by_error or pod.exit_code in _OWN_CODES:
         return False
     return may_be_lost_connection(termination_summary(pod.message))
@@ -296,6 +297,7 @@ def root_cause(
     def key(pod: _ReplicaT) -> tuple[str, int, str]:
         return pod.lost_at or "9", _SEVERITY[classify(pod, policy).action], pod.name
 
+    # The order of observation before the times of the nodes, whose clocks differ (ADR 24).
     first = min(map(rank, failed))
     observed_first = sorted((pod for pod in failed if rank(pod) == first), key=key)
     return next((pod for pod in observed_first if not may_have_lost_peer(pod)), observed_first[0])

@@ -1,6 +1,6 @@
 """Reasons of conditions and events that the controller writes, each with its row in `docs/reasons.md`.
 
-A condition or event about a failed replica has the reason of the failure instead, from
+A condition or event about a failed replica carries the reason of the failure instead, from
 `tfdist.failure_classification`.
 """
 
@@ -34,20 +34,20 @@ class ConditionReason(Reason):
     FAILED_CREATE = (
         "FailedCreate",
         "`PodsReady=False`, `Failed=True`",
-        "a pod cannot be created: a quota, a policy, a missing permission of the controller, another pod of that name, "
-        "or an invalid specification. `Failed` after `startDeadlineSeconds`",
+        "a pod cannot be created because of a quota, a policy, a missing permission of the controller, another pod "
+        "with its name, or an invalid specification. `Failed` after `startDeadlineSeconds`",
     )
     CHECKPOINT_DIRECTORY_IN_USE = (
         "CheckpointDirectoryInUse",
         "`PodsReady=False`, `Failed=True`",
-        "another job writes into `checkpoint.directory`; the message names it. The job starts after its end. `Failed` "
-        "after `startDeadlineSeconds`",
+        "another job writes to `checkpoint.directory`; the message names it. This job starts when the other one has "
+        "ended. `Failed` after `startDeadlineSeconds`",
     )
     EXPORT_DIRECTORY_IN_USE = (
         "ExportDirectoryInUse",
         "`PodsReady=False`, `Failed=True`",
-        "another job writes into `training.export.directory`, or its default; the message names it. The job starts "
-        "after its end. `Failed` after `startDeadlineSeconds`",
+        "another job writes to `training.export.directory` or its default; the message names it. This job starts "
+        "when the other one has ended. `Failed` after `startDeadlineSeconds`",
     )
     IMAGE_ERROR = (
         "ImageError",
@@ -57,39 +57,38 @@ class ConditionReason(Reason):
     CONFIG_ERROR = (
         "ConfigError",
         "`PodsReady=False`, `Failed=True`",
-        "a container cannot be created, as without its ConfigMap or Secret, also one of a volume. `Failed` after the "
-        "start deadline",
+        "a container cannot be created, for example because a ConfigMap or Secret that it or its volumes use does "
+        "not exist. `Failed` after the start deadline",
     )
     UNSCHEDULABLE = (
         "Unschedulable",
         "`PodsReady=False`, `Failed=True`",
-        "no node can take a pod. `Failed` after `startDeadlineSeconds`",
+        "the scheduler finds no node for a pod. `Failed` after `startDeadlineSeconds`",
     )
     GANG_SCHEDULER_MISSING = (
         "GangSchedulerMissing",
         "`PodsReady=False`, `Failed=True`",
-        "the cluster lacks the gang scheduler of `scheduling.gang`, or that of `scheduling.queue`; the job starts when "
-        "it is there. `Failed` after `startDeadlineSeconds`",
+        "the cluster lacks the gang scheduler that `scheduling.gang` or `scheduling.queue` requires; the job starts "
+        "once it is installed. `Failed` after `startDeadlineSeconds`",
     )
     GANG_SCHEDULER_UNKNOWN = (
         "GangSchedulerUnknown",
         "`PodsReady=False`",
-        "the API of the gang scheduler cannot be read, so that it is not known whether the cluster has it; no pod is "
-        "created until it can, and `startDeadlineSeconds` does not run",
+        "the API of the gang scheduler cannot be read, so the controller does not know whether it is installed; "
+        "until then no pod is created and `startDeadlineSeconds` does not run",
     )
     PODS_READY_TIMEOUT = (
         "PodsReadyTimeout",
         "`PodsReady=False`",
-        "no gang scheduler starts the gang, some replicas had nodes for `scheduling.timeoutSeconds` while others had "
-        "none, and other jobs wait for nodes: the gang has released its nodes and starts again after a delay. "
-        "Not counted",
+        "without a gang scheduler, only some replicas had nodes for `scheduling.timeoutSeconds` while other jobs "
+        "waited for nodes: the gang released its nodes and starts again after a delay. Not counted",
     )
     START_DEADLINE_EXCEEDED = (
         "StartDeadlineExceeded",
         "`Failed=True`, `Evaluated=False`",
-        "a replica has not started within `startDeadlineSeconds`, without a known reason",
+        "a replica did not start within `startDeadlineSeconds`, and the reason is unknown",
     )
-    RESTARTING = "Restarting", "`PodsReady=False`", "the next attempt begins; the message has the time and the cause"
+    RESTARTING = "Restarting", "`PodsReady=False`", "the next attempt is starting; the message gives its time and cause"
     IN_PLACE_RESTART = (
         "InPlaceRestart",
         "`Restarting=True`",
@@ -108,7 +107,7 @@ class ConditionReason(Reason):
     RESIZED = (
         "Resized",
         "`Restarting=True`, `Running=False`",
-        "the numbers of replicas changed; the gang restarts. Not counted",
+        "the number of replicas changed; the gang restarts. Not counted",
     )
     SPEC_CHANGED = (
         "SpecChanged",
@@ -134,7 +133,7 @@ class ConditionReason(Reason):
     LEADER_UNRESPONSIVE = (
         "LeaderUnresponsive",
         "`Stalled=True`",
-        "the leader reported before and no longer answers. No action follows from this alone",
+        "the leader reported before and no longer answers. Nothing is restarted for this alone",
     )
     PROGRESS_RESUMED = "ProgressResumed", "`Stalled=False`", "training completes steps again, or the leader answers"
     TRAINING_SUCCEEDED = (
@@ -143,36 +142,37 @@ class ConditionReason(Reason):
         "training succeeded; evaluation may follow",
     )
     EVALUATE_ONLY = "EvaluateOnly", "`Running=False`", "the job has `task: Evaluate`"
-    EVALUATED = "Evaluated", "`Evaluated=True`", "the final checkpoint is evaluated; the message has the metrics"
+    EVALUATED = "Evaluated", "`Evaluated=True`", "the final checkpoint was evaluated; the message gives the metrics"
     NO_RESULT = "NoResult", "`Evaluated=True`", "the evaluator ended, or was stopped at its deadline, without a result"
     EVALUATION_DEADLINE_EXCEEDED = (
         "EvaluationDeadlineExceeded",
         "`Evaluated=False`",
-        "the evaluation has not finished within `evaluation.deadlineSeconds` after training",
+        "the evaluation did not finish within `evaluation.deadlineSeconds` after training",
     )
     EVALUATION_FAILED = (
         "EvaluationFailed",
         "`Succeeded=True` or `Failed=True`",
         "training succeeded and evaluation failed; `evaluation.onFailure` decides which of the two follows",
     )
-    SUSPENDING = "Suspending", "`Suspended=False`", "the pods save and end"
+    SUSPENDING = "Suspending", "`Suspended=False`", "the pods save a checkpoint, if they can, and end"
     SUSPENDED = (
         "Suspended",
         "`Suspended=True`, and `False` of `Running`, `PodsReady`, `Restarting`, `Stalled`",
-        "the job is suspended, without pods",
+        "the job is suspended and has no pods",
     )
     QUEUED = (
         "Queued",
         "`Suspended=True`",
-        "the job waits in its queue, without pods; the message is that of Kueue",
+        "the job waits in its queue and has no pods; the message comes from Kueue",
     )
     EVICTED = (
         "Evicted",
         "`Suspended=False`",
-        "Kueue evicts the job, such as for one of a higher priority: the pods save and end. Not counted",
+        "Kueue evicts the job, for example for one with a higher priority: the pods save a checkpoint, if they can, "
+        "and end. Not counted",
     )
     ADMITTED = "Admitted", "`Suspended=False`", "the queue has admitted the job"
-    RESUMED = "Resumed", "`Suspended=False`, `Evaluated=False`", "the job is resumed; a failed evaluation begins again"
+    RESUMED = "Resumed", "`Suspended=False`, `Evaluated=False`", "the job is resumed; a failed evaluation starts again"
     INVALID_SPEC = "InvalidSpec", "`Invalid=True`", "the specification is invalid; the message names every field"
     INVALID_UPDATE = (
         "InvalidUpdate",
@@ -182,8 +182,8 @@ class ConditionReason(Reason):
     POD_REJECTED = (
         "PodRejected",
         "`Invalid=True`",
-        "the API server rejects the pods as invalid (400 or 422). They are sent again after a change of the "
-        "specification, and every ten minutes",
+        "the API server rejects the pods as invalid (400 or 422). They are sent again when the specification "
+        "changes, and every ten minutes",
     )
     SPEC_VALID = "SpecValid", "`Invalid=False`", "the specification is valid again"
     ACTIVE_DEADLINE_EXCEEDED = (
@@ -194,37 +194,38 @@ class ConditionReason(Reason):
     EXPORT_MISSING = (
         "ExportMissing",
         "`Failed=True`",
-        "training ended with exit code 0 and has not exported a model that `training.export` requests; the message has "
-        "the probable cause",
+        "training ended with exit code 0 but did not export a model that `training.export` requests; the message "
+        "gives the probable cause",
     )
     CHECKPOINT_MISSING = (
         "CheckpointMissing",
         "`Failed=True`",
-        "training ended with exit code 0 and has not saved its last step, although it saves checkpoints",
+        "training ended with exit code 0 but did not save its last step, although it saves checkpoints",
     )
     TRAINED_ALONE = (
         "TrainedAlone",
         "`Degraded=True`, `Degraded=False`",
-        "each worker trains a model of its own on all data, because `fit` has one that was made outside of "
+        "each worker trains its own model on all the data, because the model of `fit` was created outside "
         "`strategy.scope()`; False if a later attempt trains one model",
     )
     FAILURE_IGNORED = (
         "FailureIgnored",
         "`Degraded=True`",
-        "the script failed, and the command that runs it ended with 0 nevertheless; the message has the error",
+        "the script failed, but the command that runs it ended with exit code 0; the message gives the error",
     )
     CHECKPOINT_UNUSED = (
         "CheckpointUnused",
         "`Degraded=True`",
-        "the program of a job with `checkpoint` has reported no checkpoint: the field had no effect, unless the "
-        "program saves by itself",
+        "the program of a job with `checkpoint` reported no checkpoint: the field had no effect, unless the program "
+        "saves its own checkpoints",
     )
     FAILED_AFTER_TRAINING = (
         "FailedAfterTraining",
         "`Degraded=True`",
-        "the job succeeded by `successPolicy`, and another worker failed after training; the message has its error",
+        "the job succeeded according to `successPolicy`, but another worker failed after training; the message gives "
+        "its error",
     )
-    SUCCEEDED = "Succeeded", "`Succeeded=True`", "the job did all its work"
+    SUCCEEDED = "Succeeded", "`Succeeded=True`", "the job completed its work"
     JOB_FINISHED = "JobFinished", "`False` of `PodsReady`, `Restarting`, `Stalled`, `Suspended`", "the job has finished"
 
 
@@ -235,7 +236,7 @@ class EventReason(Reason):
     RESTARTING = (
         "Restarting",
         "Warning; Normal without a failure",
-        "a gang, or a replica of it, restarts; the message has the cause",
+        "a gang, or one of its replicas, restarts; the message gives the cause",
     )
     STALLED = (
         "Stalled",
@@ -245,61 +246,61 @@ class EventReason(Reason):
     SLOW_REPLICA = (
         "SlowReplica",
         "Warning",
-        "a replica takes much longer than the others for its part of a step, so that they wait for it; the message has "
-        "both times. Once for each replica and attempt",
+        "a replica takes much longer than the others for its part of a step, so they wait for it; the message gives "
+        "both times. Once per replica and attempt",
     )
     NODE_AVOIDED = (
         "NodeAvoided",
         "Warning",
-        "a failure was the fault of its node, or two attempts in a row failed there; later attempts prefer other nodes",
+        "a node caused a failure, or two attempts in a row failed on it; later attempts prefer other nodes",
     )
     PODS_READY_TIMEOUT = (
         "PodsReadyTimeout",
         "Normal",
-        "a gang that was scheduled in part has released its nodes for other jobs; the message has the time of its next "
-        "start",
+        "a gang that was only partly scheduled released its nodes for other jobs; the message says when it starts "
+        "again",
     )
     SUSPENDED = "Suspended", "Normal", "the job is being suspended"
     RESUMED = "Resumed", "Normal", "the job is resumed"
     QUEUED = "Queued", "Normal", "the job waits in its queue"
-    EVICTED = "Evicted", "Normal", "Kueue evicts the job, which waits in its queue again"
+    EVICTED = "Evicted", "Normal", "Kueue evicted the job, which waits in its queue again"
     ADMITTED = "Admitted", "Normal", "the queue has admitted the job"
     INVALID = "Invalid", "Warning", "the specification is invalid, or the API server rejects its pods"
     SPEC_WARNING = (
         "SpecWarning",
         "Warning",
-        "the specification is valid and probably does not behave as intended; the message names every field, as "
-        "`tfdist validate` does. Once for each generation",
+        "the specification is valid but probably does not do what was intended; the message names every field, as "
+        "`tfdist validate` does. Once per generation",
     )
     EVALUATION_FAILED = "EvaluationFailed", "Warning", "the evaluator failed during training, which continues"
     SUCCEEDED = "Succeeded", "Normal; Warning after a failed evaluation", "the job succeeded"
     TRAINED_ALONE = (
         "TrainedAlone",
         "Warning",
-        "each worker trains a model of its own, see the condition `Degraded`. Once for each attempt",
+        "each worker trains its own model; see the condition `Degraded`. Once per attempt",
     )
     FAILURE_IGNORED = (
         "FailureIgnored",
         "Warning",
-        "the command of a training that has ended hides the failure of its script, see the condition `Degraded`",
+        "the command of a finished training hid the failure of its script; see the condition `Degraded`",
     )
     CHECKPOINT_UNUSED = (
         "CheckpointUnused",
         "Warning",
-        "`checkpoint` had no effect on a training that has ended, see the condition `Degraded`",
+        "`checkpoint` had no effect on a finished training; see the condition `Degraded`",
     )
     FAILED_AFTER_TRAINING = (
         "FailedAfterTraining",
         "Warning",
-        "a worker failed after the training of a job that succeeded, see the condition `Degraded`",
+        "a worker failed after the training of a job that succeeded; see the condition `Degraded`",
     )
     CHANGE_NOT_APPLIED = (
         "ChangeNotApplied",
         "Warning",
-        "the specification of a finished job was changed; it does not run: delete the job and create it again",
+        "the specification of a finished job was changed, which has no effect: delete the job and create it again",
     )
-    FAILED = "Failed", "Warning", "the job failed; the message has the root cause"
-    REPAIRED = "Repaired", "Normal", "an object of the job was deleted or changed, and is restored"
+    FAILED = "Failed", "Warning", "the job failed; the message gives the root cause"
+    REPAIRED = "Repaired", "Normal", "an object of the job was deleted or changed, and has been restored"
     MULTIPLE_CONTROLLERS = (
         "MultipleControllers",
         "Warning",
@@ -308,17 +309,17 @@ class EventReason(Reason):
     SET_ASIDE = (
         "SetAside",
         "Warning",
-        "planning the job took so long that it would delay other jobs; it is planned again at the time in the message",
+        "planning the job took so long that it would delay other jobs; the message says when it is planned again",
     )
     STATUS_REJECTED = (
         "StatusRejected",
         "Warning",
-        "the API server rejects a value of the status; the rest is stored, and the message has the remedy",
+        "the API server rejects a value of the status; the rest is stored, and the message says what to do",
     )
     TENSORBOARD_REJECTED = (
         "TensorBoardRejected",
         "Warning",
-        "the API server rejects an object of the TensorBoard; training continues, and the creation is retried",
+        "the API server rejects an object of TensorBoard; training continues, and the creation is retried",
     )
 
 
@@ -337,22 +338,22 @@ class SweepReason(Reason):
         "every trial has finished or was stopped early",
     )
     TARGET_REACHED = "TargetReached", "`Succeeded=True`, event", "a trial has reached `targetValue`"
-    NO_RESULT = "NoResult", "`Failed=True`, event", "every trial has finished, and none has a value of the metric"
+    NO_RESULT = "NoResult", "`Failed=True`, event", "every trial has finished, and none reported a value of the metric"
     TOO_MANY_FAILED_TRIALS = "TooManyFailedTrials", "`Failed=True`, event", "more than `maxFailedTrials` trials failed"
     USER_ERROR = (
         "UserError",
         "`Failed=True`, event",
-        "the first trials failed by an error in the program or its configuration",
+        "the first trials failed because of an error in the program or its configuration",
     )
     ACTIVE_DEADLINE_EXCEEDED = (
         "ActiveDeadlineExceeded",
         "`Failed=True`, event",
         "the sweep was active for longer than `activeDeadlineSeconds`",
     )
-    TRIAL_FAILED = "TrialFailed", "event", "a trial failed; the message has its reason"
+    TRIAL_FAILED = "TrialFailed", "event", "a trial failed; the message gives the reason"
     STOPPED_EARLY = "StoppedEarly", "trial", "the trial was worse than others at the same training step"
     SWEEP_ENDED = "SweepEnded", "trial", "the sweep ended before the trial"
     METRIC_MISSING = "MetricMissing", "trial", "the job succeeded without a value of the metric of the sweep"
     JOB_DELETED = "JobDeleted", "trial", "the job was deleted before it finished"
     REJECTED = "Rejected", "trial", "the API server rejects the job"
-    NAME_TAKEN = "NameTaken", "trial", "a job that does not belong to the sweep has the name of the trial"
+    NAME_TAKEN = "NameTaken", "trial", "a job that does not belong to the sweep already has the name of the trial"

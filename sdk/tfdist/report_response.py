@@ -108,7 +108,7 @@ def _content_length(head: bytes) -> int | None:
             raise ResponseError(f"{name.decode()} is not accepted")
         if name == b"content-length":
             if length is not None or not value.isdigit() or len(value) > _MAX_DIGITS:
-                raise ResponseError("Content-Length is no number, or given twice")
+                raise ResponseError("Content-Length is not a number, or is given twice")
             length = int(value)
     return length
 

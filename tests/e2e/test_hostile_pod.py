@@ -145,7 +145,7 @@ def test_no_redirect_was_followed_and_no_stacks_of_another_tenant_are_shown(host
     status = hostile.ended("hostile-stacks")
     [failure] = status["failures"]
     assert (failure["reason"], SECRET in json.dumps(status)) == ("Stalled", False)
-    assert "gives no stacks that can be read" in failure["stacks"]
+    assert "returns no readable stacks" in failure["stacks"]
 
 
 def test_made_up_failures_flood_no_events(hostile: JobNamespace) -> None:

@@ -58,7 +58,11 @@ TWO = [
 ]
 
 OF_THE_SWEEP = [
-    Bad("metadata.name", "at most 41 characters, 41 plus the number of a trial are the longest", name="a" * 42),
+    Bad(
+        "metadata.name",
+        "at most 41 characters, because the name of a trial's job appends the number of the trial",
+        name="a" * 42,
+    ),
     Bad("metadata.name", "must be a DNS label that begins with a letter", name="1a"),
     Bad("spec.metrics", "unknown field; did you mean metric?", {"metrics": "auc"}),
     Bad("spec.zzz", "unknown field; see `kubectl explain tfdistsweep.spec`", {"zzz": 1}),

@@ -104,7 +104,8 @@ RUNNING: Final = stored(
 
 _CAUSE: Final = (
     "worker-1 (pod resnet-50-with-a-long-name-worker-1-r1, node gpu-node-07) ended with exit code 1: ValueError: no "
-    "such column: price; two attempts in a row ended with it, and none wrote a checkpoint: a restart would end the same"
+    "such column: price; two attempts in a row ended with it and neither wrote a checkpoint: a restart would fail "
+    "the same way"
 )
 
 

@@ -24,7 +24,7 @@ def test_a_user_error_fails_the_job_with_the_exit_code_and_message_of_the_replic
     code, output = run.end()
     assert code == 64
     assert "worker-1 | no luck" in output
-    assert "worker-1 (pod job-worker-1) ended with exit code 64: no luck; a restart would end the same" in output
+    assert "worker-1 (pod job-worker-1) ended with exit code 64: no luck; a restart would fail the same way" in output
     assert output.splitlines()[-1].endswith("its log: .tfdist/job/logs/worker-1.log")
     [failure] = run.status()["failures"]
     assert (failure["role"], failure["index"], failure["exitCode"]) == ("worker", 1, 64)

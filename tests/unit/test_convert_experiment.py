@@ -208,7 +208,9 @@ def test_another_algorithm_becomes_random_with_what_to_use_instead(algorithm: st
 
 def test_an_algorithm_without_a_counterpart_is_an_error() -> None:
     assert "pbt has no counterpart" in problems(experiment("pbt"))["spec.algorithm.algorithmName"]
-    assert problems(experiment(nasConfig={})) == {"spec.nasConfig": "the search for architectures has no counterpart"}
+    assert problems(experiment(nasConfig={})) == {
+        "spec.nasConfig": "TFDist has no counterpart of the search for architectures"
+    }
 
 
 def test_the_seed_is_kept_and_other_settings_have_a_note() -> None:

@@ -88,7 +88,7 @@ def test_a_configuration_that_does_not_fit_is_an_error_of_its_largest_field(
         parse(manifest(training={"program": "tabular", "config": TABULAR | changed}))
     (problem,) = caught.value.problems
     assert problem.path == f"spec.training.config.{path}"
-    assert problem.message.startswith("TFDIST_JOB has training.config and takes")
+    assert problem.message.startswith("TFDIST_JOB contains training.config and takes")
     assert f"131072 bytes: {remedy}" in problem.message
 
 
@@ -121,7 +121,7 @@ def test_the_largest_accepted_configuration_fits_with_everything_that_validation
 def test_the_configuration_of_a_program_of_ones_own_is_limited_too() -> None:
     config = {"words": ["word"] * 5000}
     assert parse(manifest(training={"program": "mine:Line", "config": config})).spec.training
-    with pytest.raises(ValidationFailed, match=r"spec.training.config.words: TFDIST_JOB has training.config"):
+    with pytest.raises(ValidationFailed, match=r"spec.training.config.words: TFDIST_JOB contains training.config"):
         parse(manifest(training={"program": "mine:Line", "config": {"words": ["word"] * 30_000}}))
 
 
@@ -133,4 +133,4 @@ def test_the_webhook_rejects_such_a_job_and_the_controller_holds_the_error() -> 
     store.upsert(job)
     stored = store.read(store.all()[0])
     assert [str(problem) for problem in stored.problems] == [rejected]
-    assert rejected.startswith("spec.training.config.data.train: TFDIST_JOB has training.config")
+    assert rejected.startswith("spec.training.config.data.train: TFDIST_JOB contains training.config")

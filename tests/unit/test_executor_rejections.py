@@ -41,7 +41,7 @@ async def test_a_pod_that_can_never_be_valid_makes_the_job_invalid_with_the_mess
     assert status["phase"] == "Invalid"
     assert condition(status, "Invalid")["reason"] == "PodRejected"
     assert DUPLICATE in condition(status, "Invalid")["message"]
-    assert status["summary"]["message"].startswith("pods rejected by the API server")
+    assert status["summary"]["message"].startswith("the API server rejects the pods")
     events = [b["reason"] for m, p, b in bench.api.bodies if p.endswith("/events")]
     assert events == ["Invalid"]
     bench.api.asked.clear()

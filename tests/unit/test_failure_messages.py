@@ -37,7 +37,7 @@ def test_the_replica_that_is_the_root_cause_is_named_although_the_pod_of_another
     reporter = gave_up("worker-1", 78, "UserError", "worker-0: training.config.data: Field required")
     job = failed([pod("worker-0", node="node-b"), reporter])
     text = "worker-0 (pod fashion-worker-0, node node-b) ended with exit code 78: training.config.data: Field required"
-    assert job.message("Failed").startswith(f"{text}; a restart would end the same")
+    assert job.message("Failed").startswith(f"{text}; a restart would fail the same way")
     assert "worker-1" not in job.message("Failed")
     (cause,) = job.status["failures"]
     assert (cause["pod"], cause["node"]) == ("fashion-worker-0", "node-b")

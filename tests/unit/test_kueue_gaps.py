@@ -182,7 +182,7 @@ async def test_the_message_of_a_job_that_waits_in_a_gap_names_the_api_that_canno
     job.reconcile()
     text = job.story.job.message("Suspended")
     assert "its API kueue.x-k8s.io cannot be read now" in text
-    assert "the controller's log has the cause" in text
+    assert "see the controller's log for the cause" in text
     assert job.reconcile().status is None, "it is written once"
 
 

@@ -95,7 +95,7 @@ def test_a_variable_that_only_the_paths_of_this_machine_make_too_large_is_reject
     )
     assert prepared(document, volumes={"data": "/e"}).replicas
     text = rejection(document, volumes={"data": f"/{'long/' * 20}folder"})
-    assert text.startswith("spec.training.config.data.train: TFDIST_JOB has training.config and takes")
+    assert text.startswith("spec.training.config.data.train: TFDIST_JOB contains training.config and takes")
     assert "131072 bytes: use patterns of files" in text
 
 

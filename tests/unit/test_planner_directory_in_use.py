@@ -34,8 +34,8 @@ def test_the_job_that_waits_names_the_other_and_starts_after_it() -> None:
     assert created(todo) == []
     assert story.condition_status("PodsReady") == ("False", "CheckpointDirectoryInUse")
     assert story.message("PodsReady") == (
-        "checkpoint.directory: /ckpt/fashion on the claim ckpt is written by the job first, as its "
-        "checkpoint.directory; wait for its end, delete it, or choose another directory"
+        "checkpoint.directory: /ckpt/fashion on the claim ckpt is in use by the job first, as its "
+        "checkpoint.directory; wait until that job has ended, delete it, or choose another directory"
     )
     assert todo.requeue_after_seconds is None, "the cache reports the end of the other"
     assert story.status["phase"] == "Starting"
@@ -52,8 +52,8 @@ def test_the_job_that_waits_for_an_export_directory_names_it_and_starts_after_th
     # then
     assert story.condition_status("PodsReady") == ("False", "ExportDirectoryInUse")
     assert story.message("PodsReady") == (
-        "training.export.directory: s3://models/fashion is written by the job first, as its training.export.directory; "
-        "wait for its end, delete it, or choose another directory"
+        "training.export.directory: s3://models/fashion is in use by the job first, as its "
+        "training.export.directory; wait until that job has ended, delete it, or choose another directory"
     )
     # when both still wait, then this one has not begun
     assert created(story.reconcile(directory_user=EXPORTS)) == []

@@ -195,7 +195,7 @@ def test_a_job_in_a_queue_waits_to_know_whether_volcano_is_there() -> None:
 def test_a_job_in_a_queue_whose_pods_name_another_scheduler_waits_with_the_reason(name: str) -> None:
     job = Lifecycle(scheduling={"queue": "team-a"}, **named(name))
     assert not created(job.reconcile(**ALL))
-    assert f"schedulerName {name} keeps the pods out of queues of Volcano; remove one of the two" in job.message(
+    assert f"schedulerName {name} keeps the pods out of Volcano's queues; remove one of the two" in job.message(
         "PodsReady"
     )
 

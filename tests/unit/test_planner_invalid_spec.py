@@ -110,7 +110,7 @@ def test_where_no_valid_specification_is_known_the_next_attempt_waits_for_the_co
     job.edit(**INVALID)
     job.reconcile("worker-0:R worker-1:F")
     assert created(job.reconcile("worker-1:F", after=60)) == []
-    assert "none is created until the specification is corrected" in job.message("PodsReady")
+    assert "is not created until the specification is corrected" in job.message("PodsReady")
     assert "no pod is created until the specification is corrected" in job.message("Invalid")
     job.edit(**NEW)
     todo = job.reconcile("worker-1:F")

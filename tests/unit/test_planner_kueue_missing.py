@@ -25,7 +25,7 @@ def test_a_failed_gang_starts_no_pod_while_kueue_is_not_installed_and_goes_on_wh
     todo = story.job.reconcile(one_failed, after=60, kueue=None)
     # then
     assert created(todo) == []
-    assert "the API server serves no workloads.kueue.x-k8s.io" in story.job.message("PodsReady")
+    assert "the API server does not serve workloads.kueue.x-k8s.io" in story.job.message("PodsReady")
     # when
     todo = story.reconcile("worker-0:F worker-1:F", after=60)
     # then
@@ -66,7 +66,7 @@ def test_a_job_that_kueue_has_admitted_waits_for_kueue_and_not_for_volcano_after
     todo = story.job.reconcile(after=60, **volcano)
     # then
     assert created(todo) == []
-    assert "install Kueue, or remove the queue" in story.job.message("Suspended")
+    assert "install Kueue, or create a new job without the queue" in story.job.message("Suspended")
     # when its user removes the queue
     story.job.spec["scheduling"] = {}
     assert created(story.job.reconcile(generation=2, **volcano)) == ["worker-0-r1", "worker-1-r1"]

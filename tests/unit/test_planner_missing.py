@@ -89,7 +89,7 @@ def test_a_slow_start_names_the_replica_that_is_waited_for() -> None:
             "kubectl describe -n team podgroups.scheduling.k8s.io fashion-training",
             id="in a PodGroup",
         ),
-        pytest.param((), "none may run that has its schedulerName", id="without one"),
+        pytest.param((), "perhaps no scheduler with its schedulerName runs", id="without one"),
     ],
 )
 def test_a_pod_that_no_scheduler_has_tried_for_a_minute_is_named(served: Collection[GangSystem], text: str) -> None:

@@ -32,7 +32,7 @@ def ended(text: str, **changes: Any) -> list[Any]:
     [
         ("", "os._exit"),
         ("my script is done", "os._exit"),
-        (message(), "no fit of Keras 3 has ended"),
+        (message(), "no call of fit of Keras 3 returned"),
         (message(**SAVED, exports=[BEST]), "final model"),
     ],
     ids=["no message", "the script's own message", "without fit", "only the other model"],
@@ -42,7 +42,7 @@ def test_a_script_that_has_not_exported_its_final_model_has_failed(text: str, ca
     todo = job.reconcile(ended(text))
     assert job.condition_status("Failed") == ("True", "ExportMissing")
     assert cause in job.message("Failed")
-    assert "worker-0 (pod fashion-worker-0) has ended with exit code 0" in job.message("Failed")
+    assert "worker-0 (pod fashion-worker-0) ended with exit code 0" in job.message("Failed")
     assert event_reasons(todo) == ["Failed"]
 
 
@@ -56,7 +56,7 @@ def test_a_best_model_without_a_validation_names_validation_data() -> None:
     job = script("Final", "Best")
     job.reconcile(ended(message(**SAVED, exports=[FINAL])))
     assert job.condition_status("Failed") == ("True", "ExportMissing")
-    assert "has not exported the best model" in job.message("Failed")
+    assert "did not export the best model" in job.message("Failed")
     assert "validation_data" in job.message("Failed")
     assert job.status["export"]["final"]["step"] == 16
 
@@ -192,7 +192,7 @@ def test_a_checkpoint_without_effect_is_named_once(text: str) -> None:
     todo = job.reconcile(ended(text))
     assert job.status["phase"] == "Succeeded"
     assert job.condition_status("Degraded") == ("True", "CheckpointUnused")
-    assert "if the script saves and restores by itself" in job.message("Degraded")
+    assert "if the script saves and restores its own checkpoints" in job.message("Degraded")
     assert event_reasons(todo) == ["CheckpointUnused", "Succeeded"]
 
 

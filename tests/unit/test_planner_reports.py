@@ -196,7 +196,7 @@ def test_a_replica_with_an_unreadable_answer_is_not_the_one_behind() -> None:
     story = Lifecycle(BOTH, runPolicy={"progressDeadlineSeconds": 60})
     cadence = StepCadence(0, rfc3339(NOW), progress_count=9)
     todo = story.reconcile(BOTH, after=61, cadence=cadence, report=parsed())
-    probe_result = ProbeResult(todo.probe_id, "", "worker-0: gives no stacks that can be read")
+    probe_result = ProbeResult(todo.probe_id, "", "worker-0: returns no readable stacks")
     story.reconcile(BOTH, cadence=cadence, report=parsed(), probe_result=probe_result)
     assert "no replica is known to be behind" in story.message("Stalled")
     assert "node" not in story.status["failures"][-1]

@@ -44,7 +44,7 @@ def test_a_slow_replica_is_named_in_the_status_and_in_one_event(story: Lifecycle
 
 def test_the_message_about_a_replica_that_waits_for_its_input_states_so(story: Lifecycle) -> None:
     (event,) = story.reconcile(BOTH, report=slow(waits=190.0)).events
-    assert event.message.endswith("190 ms of it waits for its input: check its storage")
+    assert event.message.endswith("190 ms of that is waiting for input: check its storage")
 
 
 def test_the_message_about_a_worker_of_parameter_servers_states_no_wait_of_others() -> None:

@@ -277,7 +277,7 @@ async def test_the_newer_of_two_jobs_with_one_checkpoint_directory_gets_no_pods(
     assert bench.api.requests("pods") == []
     waits = condition(bench.api.objects[JOB]["status"], "PodsReady")
     assert waits["reason"] == "CheckpointDirectoryInUse"
-    assert "is written by the job older, as its checkpoint.directory;" in waits["message"]
+    assert "is in use by the job older, as its checkpoint.directory;" in waits["message"]
     # when it is deleted
     bench.jobs.on_delete(older)
     assert await bench.reconcile()

@@ -396,4 +396,4 @@ def test_the_message_of_a_stall_names_who_is_behind_or_where_all_are(
 
 def test_workers_with_different_numbers_of_batches_are_named_as_such() -> None:
     message = stall.stall_text(60.0, "", [stall.Position(1, 8.0, 60), stall.Position(1, 8.0, 30)])
-    assert message.endswith("at step 1; they expect 30 to 60 steps: all need as many batches")
+    assert message.endswith("at step 1; they expect 30 to 60 steps: all need the same number of batches")

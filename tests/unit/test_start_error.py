@@ -41,7 +41,7 @@ def test_a_command_that_cannot_be_executed_fails_the_job_at_once_with_a_remedy(
     text = story.message("Failed")
     assert f"ended with exit code {code}: {error}; " in text
     assert remedy in text
-    assert "a restart would end the same" in text
+    assert "a restart would fail the same way" in text
     assert "containerd task" not in text
     assert "kubectl logs" not in text, "a container that never started has no log"
 

@@ -231,7 +231,8 @@ _SCHEDULING: Final = (
         "(has(self.chief) ? self.chief.replicas : 0)"
         " + (has(self.worker) ? self.worker.replicas : has(self.chief) && self.chief.replicas > 0 ? 0 : 1)"
         " + (has(self.ps) ? self.ps.replicas : 0)",
-        "minAvailable exceeds the number of replicas of chief, worker and ps; reduce it, or remove it for all of them",
+        "minAvailable exceeds the number of replicas of chief, worker and ps; reduce it, or remove it to require all "
+        "of them",
         ".scheduling.minAvailable",
         lambda self: (
             self.scheduling.min_available is None
@@ -240,8 +241,8 @@ _SCHEDULING: Final = (
     ),
     CrossFieldRule(
         "!has(self.scheduling.queue) || self.scheduling.gang in ['Auto', 'Kueue', 'Volcano']",
-        "queue requires scheduling.gang Kueue or Volcano, or Auto, which chooses the one that is there; change gang, "
-        "or remove queue",
+        "queue requires scheduling.gang Kueue or Volcano, or Auto, which chooses the one that is installed; change "
+        "gang, or remove queue",
         ".scheduling.queue",
         lambda self: self.scheduling.queue is None or self.scheduling.gang in {"Auto", "Kueue", "Volcano"},
     ),

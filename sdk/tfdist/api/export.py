@@ -37,9 +37,9 @@ class ExportSpec(ApiModel):
     )
 
     directory: Directory | None = None
-    """Absolute path on a volume of the pods, or a URL of an object store such as `s3://bucket/models/{name}`, which
-    gets the folders `final` and `best`. `{name}`, `{namespace}` and `{uid}` are replaced by the metadata of the job.
-    Defaults to the folder `export` in `checkpoint.directory`."""
+    """Absolute path on a volume of the pods, or a URL of an object store such as `s3://bucket/models/{name}`, in which
+    the folders `final` and `best` are created. `{name}`, `{namespace}` and `{uid}` are replaced by the metadata of the
+    job. Defaults to the folder `export` in `checkpoint.directory`."""
     formats: Annotated[list[ExportFormat], Field(min_length=1, max_length=2, json_schema_extra=SET), distinct()] = [
         ExportFormat.KERAS
     ]
@@ -48,5 +48,5 @@ class ExportSpec(ApiModel):
     which: Annotated[list[ExportedModel], Field(min_length=1, max_length=2, json_schema_extra=SET), distinct()] = [
         ExportedModel.FINAL
     ]
-    """Models to export. `Final`: that of the last step; `Best`: that of the best evaluation, which requires
-    `evaluation.mode` `Continuous` or `Both`, or the validation data of a script."""
+    """Models to export. `Final`: the model after the last step; `Best`: the model with the best evaluation, which
+    requires `evaluation.mode` `Continuous` or `Both`, or the validation data of a script."""

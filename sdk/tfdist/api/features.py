@@ -48,9 +48,9 @@ def _listed(values: tuple[str, ...]) -> str:
 
 
 PLANNED: Final = (
-    Planned("elastic", "run with as many workers as can be had, by a checkpointed restart"),
+    Planned("elastic", "run with as many workers as are available; a restart from a checkpoint changes their number"),
     Planned("oomPolicy", "more memory for the next attempt after an out-of-memory kill"),
-    Planned("runPolicy.updateStrategy", "a change restarts the processes, and the pods stay", ("InPlace",)),
+    Planned("runPolicy.updateStrategy", "a change restarts the processes and keeps the pods", ("InPlace",)),
 )
 """Unsupported fields, in the order of the documentation."""
 

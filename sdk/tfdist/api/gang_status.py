@@ -66,7 +66,7 @@ class GangStatus(ApiModel):
     short_attempts: int = Field(default_factory=int)
     """Attempts in a row that ran for less than ten minutes; only an attempt that runs longer ends the back-off."""
     retry_after: Time = Field(default_factory=str)
-    """End of the back-off: when the pods of the attempt may be created, RFC 3339; "" is at once."""
+    """End of the back-off: when the pods of the attempt may be created, RFC 3339; "" for at once."""
     released: int = Field(default_factory=int)
     """How often in a row the gang has released the nodes of a part of its replicas because the others had none."""
     system: GangSystem = Field(default_factory=lambda: GangSystem.NONE)

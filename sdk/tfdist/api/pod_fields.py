@@ -135,26 +135,26 @@ class PodFields(ApiModel):
     args: Annotated[list[Text] | None, Field(max_length=256)] = None
     """Arguments of the entrypoint. Defaults to the image's CMD."""
     working_dir: Text | None = None
-    """Working directory of the container. Defaults to that of the image."""
+    """Working directory of the container. Defaults to the image's."""
     env: Annotated[list[EnvVar] | None, Field(max_length=256, json_schema_extra=list_map("name")), distinct("name")] = (
         None
     )
-    """Environment variables. Those of a role are added to the job's and replace variables of the same name."""
+    """Environment variables. A role's variables are added to the job's and replace variables with the same name."""
     env_from: Annotated[list[EnvFrom] | None, Field(max_length=64)] = None
     """ConfigMaps and Secrets whose keys become environment variables. A role's list replaces the job's."""
     resources: Resources | None = None
-    """Compute resources of the container `tensorflow` in every pod. Defaults to those of the namespace's LimitRange, if
-    any."""
+    """Compute resources of the container `tensorflow` in every pod. Defaults to the values of the namespace's
+    LimitRange, if any."""
     volumes: Annotated[
         list[Volume] | None, Field(max_length=64, json_schema_extra=list_map("name")), distinct("name")
     ] = None
-    """Volumes of the pod. Those of a role are added to the job's and replace volumes of the same name."""
+    """Volumes of the pod. A role's volumes are added to the job's and replace volumes with the same name."""
     volume_mounts: Annotated[
         list[VolumeMount] | None,
         Field(max_length=64, json_schema_extra=list_map("mountPath")),
         distinct("mount_path"),
     ] = None
-    """Volume mounts of the container. Those of a role are added to the job's and replace mounts of the same path."""
+    """Volume mounts of the container. A role's mounts are added to the job's and replace mounts with the same path."""
     template: PodTemplate | None = None
     """Pod template for all other fields, such as node selectors, tolerations and sidecars. It overrides the fields of
     its own level."""

@@ -75,8 +75,8 @@ class RunPolicy(ApiModel):
     progress_deadline_seconds: AutoOrSeconds | None = None
     """Seconds within which a training step must complete, otherwise the gang is restarted. `Auto` is ten times the
     longest pause so far: at least two hours before the first step, then 30 minutes, and after five changes of progress
-    two minutes in training. Defaults to no deadline: a hang is named in the condition `Running`, and has no
-    consequence. Requires the bundled trainer, or a program that reports its steps."""
+    two minutes in training. Defaults to no deadline: the condition `Running` reports a hang, but nothing is restarted.
+    Requires the bundled trainer, or a program that reports its steps."""
     backoff_limit: Annotated[Natural, Field(le=1000)] = 3
     """Number of counted restarts without a new checkpoint before the job fails. Crashes count; evictions and lost nodes
     do not. Every new checkpoint resets the counter."""
@@ -115,8 +115,8 @@ class ExitCodes(ApiModel):
     values: Annotated[
         list[Annotated[Natural, Field(le=255)]], Field(min_length=1, max_length=255, json_schema_extra=SET), distinct()
     ]
-    """Exit codes, 0 to 255. A process terminated by a signal has 128 plus its number, such as 137 for SIGKILL. 0 is not
-    allowed with `In`."""
+    """Exit codes, 0 to 255. The exit code of a process that a signal ended is 128 plus the signal's number, such as 137
+    for SIGKILL. 0 is not allowed with `In`."""
 
 
 class PodConditionPattern(ApiModel):
@@ -194,24 +194,24 @@ class SchedulingSpec(ApiModel):
 
     gang: Literal["Auto", "None", "Native", "Kueue", "Volcano", "Coscheduling"] = "Auto"
     """Gang scheduler, which starts all replicas or none. `Kueue`: the job waits in `queue` until Kueue admits it.
-    `Native`: Kubernetes' own, by a PodGroup of `scheduling.k8s.io`. `Volcano`: by its PodGroup, in `queue`.
-    `Coscheduling`: by the plugin of that name of scheduler-plugins. `None`: each pod starts when it is scheduled.
-    `Auto`: with a `queue`, `Kueue` if it is installed, else `Volcano`; without one, `Volcano` with pods of
+    `Native`: Kubernetes' own scheduler, with a PodGroup of `scheduling.k8s.io`. `Volcano`: Volcano, with its PodGroup,
+    in `queue`. `Coscheduling`: the plugin of scheduler-plugins with this name. `None`: each pod starts when it is
+    scheduled. `Auto`: with a `queue`, `Kueue` if it is installed, else `Volcano`; without one, `Volcano` with pods of
     `schedulerName: volcano` and `Native` with pods of the default scheduler, each if the API server serves its
     PodGroups, else `None`, as for strategy `Independent` without `minAvailable`."""
     queue: DnsName | None = None
     """LocalQueue of Kueue, or queue of Volcano, that the job waits in; requires `gang` `Kueue`, `Volcano` or `Auto`.
     Defaults, with `Kueue`, to the label `kueue.x-k8s.io/queue-name` of the job; else to `default`."""
     priority_class_name: DnsName | None = None
-    """PriorityClass of the pods. Defaults to that of the cluster."""
+    """PriorityClass of the pods. Defaults to the cluster's default class."""
     min_available: Count | None = None
-    """Number of replicas of the gang that a gang scheduler starts together. Without a gang scheduler, that many keep
-    their nodes while the others wait for theirs. Defaults to all; with strategy `Independent`, to 1."""
+    """Number of replicas of the gang that a gang scheduler starts together. Without a gang scheduler, this number of
+    replicas keep their nodes while the others wait for theirs. Defaults to all; with strategy `Independent`, to 1."""
     topology_key: QualifiedName | None = None
     """Node label whose value all replicas should share, such as `topology.kubernetes.io/rack`. A preference, not a
     requirement."""
     timeout_seconds: Seconds | None = None
     """Seconds after which a gang releases its nodes if fewer than `minAvailable` replicas have one and other jobs
     wait for nodes; the oldest of these jobs keeps its nodes twice as long. It starts again after a delay, which does
-    not count as a restart. Defaults to 300. With `Coscheduling`, if it is set, also the `scheduleTimeoutSeconds` of the
-    PodGroup."""
+    not count as a restart. Defaults to 300. If it is set, it is also the `scheduleTimeoutSeconds` of a PodGroup of
+    `Coscheduling`."""

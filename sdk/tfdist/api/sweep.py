@@ -30,7 +30,7 @@ class SearchMethod(StrEnum):
 
 
 class SearchSpec(ApiModel):
-    """The trials of a sweep: how the values are chosen, and of how many trials."""
+    """The trials of a sweep: how many there are, and how their values are chosen."""
 
     cross_field_rules = (
         CrossFieldRule(
@@ -43,11 +43,12 @@ class SearchSpec(ApiModel):
     )
 
     method: SearchMethod = SearchMethod.RANDOM
-    """How the values are chosen. `Random`: independently for each trial; `Grid`: every combination of the values, the
-    last parameter varies fastest; `List`: those of `list`."""
+    """How the values are chosen. `Random`: independently for each trial; `Grid`: every combination of the values, with
+    the last parameter varying fastest; `List`: the values in `list`."""
     trials: Trials | None = None
     """Number of trials, at most 500. Defaults to 10 for `Random`, to all combinations for `Grid` and to the length of
-    `list` for `List`; fewer are the first ones. More than the combinations or the list are rejected."""
+    `list` for `List`. A smaller number runs the first trials; a larger number than there are combinations or items is
+    rejected."""
     seed: Natural = 0
     """Seed of `Random`. The values of a trial depend on the seed, its number and the parameters only."""
     trial_values: Annotated[
@@ -129,11 +130,11 @@ class TFDistSweepSpec(ApiModel):
     """Specification of a sweep: a job, the parameters to vary, and the metric that compares the trials."""
 
     metric: Name | None = None
-    """Metric that compares the trials: of `status.evaluation` of the job if the template evaluates, otherwise of
+    """Metric that compares the trials: from `status.evaluation` of the job if the template evaluates, otherwise from
     `status.progress.metrics`. Defaults to `evaluation.metric` of the template; required without `evaluation`."""
     goal: Goal | None = None
     """Whether a larger `metric` is better (`Maximize`) or a smaller one (`Minimize`). Defaults to `evaluation.goal` of
-    the template if `metric` is that of its evaluation, otherwise to `Maximize`."""
+    the template if `metric` is its `evaluation.metric`, otherwise to `Maximize`."""
     parameters: Annotated[
         list[SweepParameter],
         Field(min_length=1, max_length=MAX_PARAMETERS, json_schema_extra=list_map("name")),

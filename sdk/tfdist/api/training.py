@@ -151,7 +151,7 @@ class EarlyStopping(ApiModel):
 
 
 class EnsembleMember(ApiModel):
-    """A trained model whose predictions are averaged with those of the other members."""
+    """A trained model whose predictions are averaged with the other members' predictions."""
 
     checkpoint: Path
     """Path of its checkpoint, absolute or relative to `checkpoint.directory`, or its URL."""
@@ -193,8 +193,8 @@ class EvaluationSpec(ApiModel):
     goal: Literal["Maximize", "Minimize"] = "Maximize"
     """Whether a larger `metric` is better (`Maximize`, as of accuracy) or a smaller one (`Minimize`, as of loss)."""
     ensemble: Annotated[list[EnsembleMember] | None, Field(min_length=1, max_length=64)] = None
-    """Trained models to evaluate as one, by the mean of their predictions; of a classification that of their
-    probabilities. Requires task `Evaluate` and `training.program`, and is evaluated instead of `checkpoint.restore`;
+    """Trained models to evaluate as one, by the mean of their predictions, or of their probabilities for a
+    classification. Requires task `Evaluate` and `training.program`, and is evaluated instead of `checkpoint.restore`;
     the result is stored in `checkpoint.directory`. Defaults to none."""
     early_stopping: EarlyStopping | None = None
     """Ends training early when `metric` no longer improves. Requires mode `Continuous` or `Both`. Defaults to training
@@ -211,7 +211,7 @@ class TensorBoardSpec(ApiModel):
     """A TensorBoard for the logs of the job: a Deployment and a Service that the job owns."""
 
     log_directory: Directory | None = None
-    """Path or URL of the logs. Defaults to `checkpoint.directory`, which contains those of the bundled trainer."""
+    """Path or URL of the logs. Defaults to `checkpoint.directory`, to which the bundled trainer writes its logs."""
     image: Image | None = None
     """Image that contains TensorBoard. Defaults to the trainer image of the installation."""
     resources: Resources | None = None
@@ -277,7 +277,7 @@ class RuntimeSpec(ApiModel):
     deterministic: Boolean = False
     """Use deterministic operations only: slower, and reproducible with the same `seed`."""
     seed: Natural | None = None
-    """Random seed. Defaults to that of the program."""
+    """Random seed. Defaults to the program's seed."""
     collective: Literal["Auto", "Ring", "NCCL"] = "Auto"
     """Implementation of collective communication: `NCCL` between NVIDIA GPUs, `Ring` over the network, or `Auto` for
     TensorFlow's choice."""

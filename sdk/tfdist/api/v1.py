@@ -77,8 +77,8 @@ class TFDistJobSpec(PodFields):
     run_policy: RunPolicy = RunPolicy()
     """Deadlines, restart limit, suspension and clean-up."""
     success_policy: SuccessPolicy = SuccessPolicy.CHIEF
-    """Replicas whose success completes the job. `Chief`: the chief, or worker 0 if there is no chief; `AllWorkers`: all
-    workers and the chief. Parameter servers and the evaluator are not considered."""
+    """Replicas whose success completes the job. `Chief`: the chief, or worker 0 of a job without a chief; `AllWorkers`:
+    all workers and the chief. Parameter servers and the evaluator are not considered."""
     failure_policy: FailurePolicy | None = None
     """Rules for failures, evaluated before the default classification: crashes restart and count against
     `runPolicy.backoffLimit`, evictions restart without counting, and the exit codes 64, 65, 66 and 78 (user errors)

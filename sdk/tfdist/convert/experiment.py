@@ -48,7 +48,7 @@ def convert_experiment(manifest: Mapping[str, Any]) -> Conversion:
 
     experiment, raw = katib.read(manifest)
     if "nasConfig" in raw["spec"]:
-        raise CannotConvert([FieldError("spec.nasConfig", "the search for architectures has no counterpart")])
+        raise CannotConvert([FieldError("spec.nasConfig", "TFDist has no counterpart of the search for architectures")])
     metadata = kept_metadata(experiment.metadata, raw["metadata"], add_note)
     objective = experiment.spec.objective
     metric = reported_metric(objective.objective_metric_name, raw["spec"].get("metricsCollectorSpec"))

@@ -70,8 +70,8 @@ _PORT: Final = (
     f"pods of a TFDistJob have no port {PORT_NAME}: it is tfdist-port, which is closed to pods outside of the job"
 )
 _SCHEDULE: Final = (
-    "unchanged, for it limits how late a scheduled run starts; how long a TFDistJob waits for its replicas is "
-    "runPolicy.startDeadlineSeconds"
+    "unchanged: it limits how late a scheduled run starts; runPolicy.startDeadlineSeconds limits how long a "
+    "TFDistJob waits for its replicas"
 )
 
 

@@ -34,7 +34,7 @@ _NO_GANG: Final = (
     "runPolicy.startDeadlineSeconds limits the wait"
 )
 _OTHER_GROUP: Final = (
-    "kept, but the pods belong to the PodGroup that TFDist creates; scheduling has its queue and its minAvailable"
+    "kept, but the pods belong to the PodGroup that TFDist creates; scheduling sets its queue and minAvailable"
 )
 _NO_ACCOUNT: Final = (
     "pods no longer have the token of the ServiceAccount default; a program that calls the Kubernetes API, or a "

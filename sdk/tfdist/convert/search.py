@@ -55,7 +55,7 @@ def parameters(
     for index, parameter in enumerate(settings):
         path = f"spec.parameters[{index}]"
         if names[parameter.name] != parameter.name:
-            add_note(f"{path}.name", f"becomes {names[parameter.name]}: a name has only letters, digits and _")
+            add_note(f"{path}.name", f"becomes {names[parameter.name]}: a name may contain only letters, digits and _")
         head = {"name": names[parameter.name], "env": variables[parameter.name]}
         try:
             result.append(head | _values(parameter, f"{path}.feasibleSpace", add_note))

@@ -96,8 +96,8 @@ def _unknown_references(
         path = f"spec.trialTemplate.trialParameters[{index}].reference"
         if parameter.reference.startswith(_REFERENCE_TO_TRIAL):
             text = (
-                "refers to the metadata of the trial, which a sweep has no variable of: a replica has "
-                "TFDIST_TRIAL, the number of its trial; remove the parameter, or use $(TFDIST_TRIAL)"
+                "refers to the metadata of the trial, for which a sweep has no variable: a replica gets the number "
+                "of its trial in TFDIST_TRIAL; remove the parameter, or use $(TFDIST_TRIAL)"
             )
             yield FieldError(path, text)
         elif parameter.reference not in variables_by_name:

@@ -60,6 +60,7 @@ def network_objects(
     The Service does not select an address generation before that has pods, or one `creates` them now: terminating
     pods of the generation before resolve each other's addresses while they save.
     """
+    # An early switch would cut the pods that still save off from each other.
     is_needed = creates or any(p.generation == str(generation) and not p.ended for p in pods)
     return _network(job, generation, installation) if is_needed else ()
 

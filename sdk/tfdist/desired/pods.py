@@ -78,6 +78,7 @@ def ownership_patches(
     for pod in pods:
         if not pod.owned and not pod.deleting:
             yield Patch(pod.name, reference)
+        # Its replacement has the same host name: two addresses would be answered for one replica.
         elif pod.name in superseded and not pod.ended and pod.generation == str(generation):
             yield Patch(pod.name, {"metadata": {"labels": {names.SERVICE_GENERATION_LABEL: None}}})
 
@@ -86,6 +87,7 @@ def sidecar_patches(pods: Iterable[PodSummary], deleted: Sequence[str]) -> Itera
     """Yield patches that make the kubelet end the sidecars of completed replicas; none for pods that are deleted."""
     deleted_names = frozenset(deleted)
     for pod in pods:
+        # Sidecars keep the GPU of a completed replica until they end (ADR 24).
         if pod.sidecars_run and not pod.has_deadline and not pod.deleting and pod.name not in deleted_names:
             yield Patch(pod.name, _DEADLINE)
 

@@ -53,6 +53,6 @@ def _ending(stacks: str | Unreported, share: int) -> str:
         case Unreported.NO_SERVER:
             return "has no report server"
         case Unreported.UNREADABLE:
-            return "gives no stacks that can be read"
+            return "returns no readable stacks"
         case _:
             return printable(stacks.strip()[-share:])

@@ -97,6 +97,7 @@ class PlanBuilder:
         context = self._context
         if context.revision is None or missing_reason(context.view, context.job):
             return False
+        # A gang with pods holds its quota; an outdated Workload covers other pods than the new ones (ADR 38).
         if state.pods or context.outdated_workload:
             return bool(state.pods)
         records = {**context.records, state.gang.name: state.record}
@@ -112,8 +113,10 @@ class PlanBuilder:
         All pods of an attempt have the same one, which is chosen when the first of them is created.
         """
         stored, record = self._context.records.get(state.gang.name), state.record
+        # Chosen once per attempt and stored before its first pod: discovery may change between two pods (ADRs 36, 37).
         has_begun = state.pods if stored is None else stored.last_full_restart == record.last_full_restart
         has_pods = state.pods or record.has_run or record.completed or record.replaced
+        # An attempt that has begun without pods may still change its scheduler: nothing of it is scheduled yet.
         if has_begun and (has_pods or not creates):
             return state
         return replace(state, record=record.changed(system=starting_system(self._context, state.gang)))
@@ -156,8 +159,10 @@ class PlanBuilder:
         """Return the plan of a job that finishes; the caller sets the terminal condition."""
         self.set_field("completion_time", rfc3339(self._context.now))
         self.set_conditions(*self._finished_conditions())
+        # A finished job creates nothing, whatever was decided before its end.
         self._create.clear()
         self._probes = ()
+        # The status with the end is written first (ADR 3); the next reconcile then cleans up.
         self._requeue_delays = [0.01]
         self._ended = True
         return self.build()
@@ -196,6 +201,7 @@ class PlanBuilder:
                 context.specification_of(state) or job, state, members, records, installation, placements(view, job)
             )
         )
+        # The executor creates PodGroups before the pods that name them.
         groups = pod_groups(context, self._states.values(), [state.gang.name for state, _ in self._create])
         self.requeue_after(seconds_until_retry(context, self._states.values()))
         obsolete_groups = obsolete_pod_groups(job.metadata.name, records, groups)
@@ -238,6 +244,7 @@ class PlanBuilder:
         context = self._context
         for state, _ in self._create:
             job = context.specification_of(state) or context.job
+            # Later pods need the key that the others have; the role may create Secrets but not read them (ADR 32).
             if not state.record.has_run and uses_launcher(job, state.gang):
                 return launcher_secret(job, context.view.launcher_key)
         return None
@@ -284,6 +291,7 @@ class PlanBuilder:
     def _complete_record(self, state: GangState) -> GangStatus:
         """Return the record of a gang with its revision, and with its progress if a deadline needs that."""
         record, cadence = self._context.with_revision(state), cadence_of(self._context.view, state)
+        # Only the deadline needs what an earlier controller has observed; without one the status stays smaller.
         if self._context.spec.run_policy.progress_deadline_seconds is None:
             return record.changed(progress=None)
         return record if cadence is None else record.changed(progress=to_status(cadence, state.gang.leader.role))

@@ -28,6 +28,7 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
     Three parts of its status can change: `replicas`, until all pods have ended, the condition of a worker that fails
     after training, and the message of the terminal condition, after a change of the specification.
     """
+    # The policies of an invalid job are read from its valid fields.
     view = view if view.job else view.with_job(view.stored.partial)
     changed_status, change_events = report_unused_change(view, rfc3339(now))
     view = replace(view, status=changed_status or view.status)
@@ -36,6 +37,7 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
     view = replace(view, status=changed_status or view.status)
     age = (now - _ended_at(view)).total_seconds()
     ttl = view.job.spec.run_policy.ttl_seconds_after_finished if view.job else None
+    # The deletion of the job deletes all its objects: nothing else is planned.
     if ttl is not None and age >= ttl:
         return Plan(delete_job=True)
     tensorboard_seconds = _tensorboard_seconds(view, age)
@@ -46,6 +48,7 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
     patches = tuple(sidecar_patches(view.pods, [p.name for p in deletable]))
     settle = settle_seconds if is_true(view.status, ConditionType.SUCCEEDED) else 0.0
     name = view.job.metadata.name if view.job else view.stored.name
+    # Only after a success; the replicas of a failed job are stopped at once.
     if deletable and age < settle:  # the other replicas have time to end by themselves
         delay = min_delay([wait, settle - age])
         return Plan(status=status, patches=patches, events=events, requeue_after_seconds=delay)

@@ -74,6 +74,7 @@ class PlanContext:
         """
         record = self._record(gang)
         state = gang_state(gang, record, self.view.pods)
+        # An ignored failure counts as completed here, so that no later decision has to know the policy.
         ignored_replicas = {
             p.replica
             for p in state.failed_or_terminating
@@ -119,6 +120,7 @@ class PlanContext:
         attempts = [p.attempt for p in self.view.pods if p.role in roles]
         if not attempts:
             return GangStatus()
+        # The attempt that the launchers' token was derived from is lost, so no new pod could join them (ADR 32).
         revision = UNKNOWN_REVISION if uses_launcher(self.job, gang) else ""
         return GangStatus(attempt=max(attempts), last_full_restart=max(attempts), template=revision)
 
@@ -205,6 +207,7 @@ class PlanContext:
         remaining, observed = limit - (self.seconds_since(since) if since else 0.0), self.view.runtime.observed_since
         if not observed:
             return remaining
+        # Time without a controller counts, but no deadline fails a job that nobody has looked at.
         return max(remaining, min(limit, MINIMUM_OBSERVATION_SECONDS) - self.seconds_since(observed))
 
     def last_root_cause(self, gang: Gang) -> ReplicaFailure | None:

@@ -27,12 +27,13 @@ _REASONS: Final[Mapping[DirectoryField, ConditionReason]] = {
 def directory_in_use(context: PlanContext) -> Failure | None:
     """Return why the job may not begin; None if it may, or has begun."""
     user = context.view.directory_user
+    # A job that has begun is never stopped, whoever came later (ADR 31).
     if user is None or has_begun(context.view.status):
         return None
     written = user.written
     text = (
-        f"{written.field}: {written.place} is written by the job {user.name}, as its {user.field}; wait for its end, "
-        "delete it, or choose another directory"
+        f"{written.field}: {written.place} is in use by the job {user.name}, as its {user.field}; wait until that job "
+        "has ended, delete it, or choose another directory"
     )
     return Failure(_REASONS[written.field], text)
 

@@ -43,7 +43,7 @@ from tfdist.status.conditions import Condition
 from tfdist.timestamps import rfc3339
 
 _REMEDIES: Final = {
-    "UserError": "a restart would end the same: correct it and create the job again",
+    "UserError": "a restart would fail the same way: correct it and create the job again",
     "FailurePolicy": "a rule of spec.failurePolicy ends the job",
 }
 
@@ -52,20 +52,25 @@ def handle_failure(context: PlanContext, state: GangState) -> GangDecision:
     """Return the decision about replicas that failed, are terminating, or were deleted."""
     if is_independent(context, state):
         return _replace_alone(context, state)
+    # Launchers that gave up know the cause; without them the controller must find it among the pods.
     terminated = inplace_restart.launcher_termination(state)
     if terminated is not None:
         return _launchers_gave_up(context, state, *terminated)
+    # The surviving launchers restart the processes: only the failed pod is replaced (ADR 15).
     if inplace_restart.gang_survives(state):
         wait = inplace_restart.graceful_exit_remaining_seconds(context, state)
         if wait > 0:
             return GangDecision(state, conditions=_graceful_exit_conditions(state), requeue_after_seconds=wait)
         return _replace_alone(context, state)
+    # Kubelets report independently: the cause may arrive after its consequences.
     wait = root_cause_grace_remaining_seconds(context, state)
     if wait > 0:
         return GangDecision(state, requeue_after_seconds=wait)
+    # The coordinator of ParameterServer goes on without a worker; everybody else depends on all members.
     failed = {member_of(p) for p in state.failed_or_terminating} | set(state.deleted_members)
     if continues_without(context, state, failed):
         return _replace_alone(context, state)
+    # If every failed member only lost a peer, a running one hangs: it is probed before anything restarts.
     probes, probe_id = peer_probes(context, state)
     if probes:
         return GangDecision(state, probes=probes, probe_id=probe_id)
@@ -76,6 +81,7 @@ def _launchers_gave_up(context: PlanContext, state: GangState, pod: PodSummary, 
     """Return the decision after the launchers gave up, by the current limits of the job, which they may not know."""
     state = replace(state, record=inplace_restart.with_launcher_restarts(state.record, end.restarts))
     decision = _restart(context, state, [root_cause_of_launchers(context, state, pod, end)])
+    # The report of the same round may have arrived before the termination message.
     if inplace_restart.is_recorded(context, pod, end):
         return replace(decision, failures=())
     return replace(decision, failures=tuple(f.model_copy(update={"round": end.round}) for f in decision.failures))
@@ -125,7 +131,7 @@ def continues_without(context: PlanContext, state: GangState, missing: Iterable[
 def _graceful_exit_conditions(state: GangState) -> tuple[Condition, ...]:
     """Return the conditions of a gang that saves a checkpoint because one of its pods is terminating."""
     terminating_pod = next(p for p in state.failed_or_terminating if p.deleting)
-    text = f"{describe_failure(terminating_pod)}; the gang saves, and its replacement follows"
+    text = f"{describe_failure(terminating_pod)}; the gang saves a checkpoint, then the replica is replaced"
     return _restart_conditions(state, DISRUPTION.reason, text, text)
 
 
@@ -147,6 +153,7 @@ def _restart(
     their chief, is no repetition, and their progress is unknown.
     """
     record, restarts = state.record, state.record.restarts
+    # A new checkpoint is progress: the budget starts again, and an equal error is no repetition.
     used_budget = budget.at_checkpoint(restarts, context.newest_checkpoint(state))
     is_compared = used_budget is restarts and not is_independent(context, state)
     last = context.last_root_cause(state.gang) if is_compared else None
@@ -162,9 +169,11 @@ def _restart(
         used_budget, delay = decision.restarts, max(delay, decision.delay_seconds)
         record = record.changed(**dict(used_budget))
         failures += records(context, state, cause, counted=decision.counted)
+        # The counters are kept, as the status shows the restarts of a failed job.
         if decision.final:
             failure = _terminal_failure(context, cause, decision)
             return GangDecision(replace(state, record=record), failures=tuple(failures), failure=failure)
+    # Only an attempt that follows can avoid nodes, hence after the decision that there is one.
     record, excluded = exclude_nodes(context, state, record, causes)
     next_record = _next_record(context, state, record, causes, delay, alone=alone)
     return _begin_attempt(context, state, next_record, causes, tuple(failures), excluded, alone=alone)
@@ -212,6 +221,7 @@ def _next_record(
     alone: bool,
 ) -> GangStatus:
     retry_after = rfc3339(context.now + timedelta(seconds=delay)) if delay else ""
+    # A full restart begins a new PodGroup, address generation and launcher token; a replacement joins the old ones.
     if not alone:
         return record.next_attempt(retry_after=retry_after)
     for cause in causes:
@@ -221,6 +231,7 @@ def _next_record(
         record = record.changed(attempt=number, replaced=replaced, pending_replacements=pending, completed=completed)
         if cause.member == state.gang.leader:
             record = record.with_new_leader()
+    # Another replica may still wait for its back-off: the later time applies to all.
     if record.retry_after and context.seconds_since(record.retry_after) < 0:
         retry_after = max(retry_after, record.retry_after)  # it is of other replicas too: none ends it for them
     return record.changed(retry_after=retry_after)

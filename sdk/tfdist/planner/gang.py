@@ -66,16 +66,19 @@ def plan_gang(context: PlanContext, state: GangState) -> GangDecision:
 
 def _run(context: PlanContext, state: GangState, recorded: Sequence[ReplicaFailure] = ()) -> GangDecision:
     """Return the decision about a gang; `recorded` are failures of its launchers that the status does not have yet."""
+    # First what replaces the pods anyway: a failure of pods that a resize or a planned restart ends must not count.
     sizes = _resized_roles(context, state)
     if sizes:
         return restart_resized(context, state, sizes)
     restart = planned_restart(context, state)
     if restart:
         return restart
+    # Failures before missing pods: the policy decides whether the lost member alone is created again, or all are.
     if state.failed_or_terminating or state.deleted_members:
         return handle_failure(context, state)
     if state.missing:
         return _create_pods(context, state)
+    # Only a gang whose replicas have all started can stall; until then the start deadline applies.
     if not state.all_started:
         return _await_start(context, state)
     return _plan_running(context, state, recorded)
@@ -91,6 +94,7 @@ def _resized_roles(context: PlanContext, state: GangState) -> str:
     new_sizes = {role: n for role, n in state.gang.sizes().items() if n != old_sizes.get(role, n)}
     roles = state.gang.sizes()
     oldest = state.record.last_full_restart
+    # A resize before the first pod of the attempt needs no restart.
     have_pods = any(p.role in roles and p.attempt >= oldest for p in context.view.pods)  # of removed replicas too
     return ", ".join(
         f"{role}: {count(n, 'replica')} instead of {old_sizes[role]}" for role, n in new_sizes.items() if have_pods
@@ -101,16 +105,19 @@ def _create_pods(context: PlanContext, state: GangState) -> GangDecision:
     """Create missing pods after the back-off, once the checkpoint directory is free and the scheduler is installed."""
     if used := directory_in_use(context):  # the job is reconciled when that changes
         return _await_replicas(context, state, used)
+    # Pods that are created while the scheduler is unknown would have no PodGroup (ADR 54).
     missing = missing_scheduler(context, state)
     state = _after_unknown_scheduler(context, state, missing)
     if missing:
         decision = _await_replicas(context, state, missing)
         return replace(decision, requeue_after_seconds=min_delay([decision.requeue_after_seconds, _RETRY_SECONDS]))
     if context.revision is None:
-        text = f"a pod of the {state.gang.name} is missing; none is created until the specification is corrected"
+        text = f"a pod of the {state.gang.name} is missing and is not created until the specification is corrected"
         return _await_replicas(context, state, Failure(ConditionReason.FAILED_CREATE, text))
+    # All pods of an attempt have one specification; a gang whose specification is lost restarts as a whole (ADR 22).
     if context.specification_of(state) is None:
         return restart_without_specification(context, state)
+    # A planned restart waits for the pods to end, not for the whole grace period, hence `has_drained`.
     wait = -context.seconds_since(state.record.retry_after) if state.record.retry_after else 0.0
     if wait > 0 and not has_drained(context, state):
         return GangDecision(state, requeue_after_seconds=wait)
@@ -134,12 +141,14 @@ def _after_unknown_scheduler(context: PlanContext, state: GangState, missing: Fa
     )
     if pods_ready is None or pods_ready.reason != unknown or (missing and missing.reason is unknown):
         return state
+    # While it was unknown whether the scheduler exists, the start deadline did not run (ADR 54).
     return replace(state, record=state.record.changed(retry_after=max(state.record.retry_after, rfc3339(context.now))))
 
 
 def _await_start(context: PlanContext, state: GangState) -> GangDecision:
     """Wait for the replicas to start."""
     if state.unstartable:
+        # A gang that holds nodes others wait for gives them up before its own deadline counts (ADR 36).
         return release_nodes(context, state) or _unstartable(context, state, state.unstartable)
     slow = unexplained_pod(context, state)
     decision = _await_replicas(context, state, kubelet_problem(context, slow))
@@ -165,8 +174,10 @@ def _await_replicas(context: PlanContext, state: GangState, problem: Failure | N
     decision = GangDecision(state, conditions=conditions, requeue_after_seconds=slow)
     limit, field = context.spec.run_policy.start_deadline_seconds, " (runPolicy.startDeadlineSeconds)"
     start = _waiting_since(context, state)
+    # Kubernetes retries an image or a ConfigMap for ever: such errors need a deadline even if the job sets none.
     if limit is None and problem and problem.reason in {ConditionReason.IMAGE_ERROR, ConditionReason.CONFIG_ERROR}:
         limit, field, start = _IMAGE_DEADLINE_SECONDS, "", _placed_since(state) or start
+    # The cluster, not the job, is at fault while its API cannot be read (ADR 54).
     if limit is None or (problem and problem.reason is ConditionReason.GANG_SCHEDULER_UNKNOWN):
         return decision  # its user cannot do anything
     remaining = context.remaining_seconds(limit, start)
@@ -228,9 +239,11 @@ def _plan_running(context: PlanContext, state: GangState, recorded: Sequence[Rep
         return GangDecision(state, conditions=_allowed_conditions(context, state, tuple(conditions)))
     if state.gang.name is GangName.TRAINING:
         conditions.append(Condition(ConditionType.RUNNING, True, ConditionReason.ALL_REPLICAS_RUNNING, text))
+    # An evaluator never stalls the job: evaluation.deadlineSeconds bounds it after training.
     result = check_progress(context, state)
     if isinstance(result, Stalled):
         return restart_stalled(context, state, result)
+    # A leader that does not answer is reported only; the deadline above decides, as the network may be at fault.
     if context.view.runtime.leader_unresponsive:
         conditions.append(
             Condition(ConditionType.STALLED, True, ConditionReason.LEADER_UNRESPONSIVE, _unresponsive_leader(state))
@@ -313,6 +326,7 @@ def _allowed_conditions(
     """
     if state.gang.name is GangName.TRAINING:
         return conditions
+    # During training the conditions describe training: an evaluator that runs or restarts must not change them.
     if state.gang.name is GangName.EVALUATOR and not training_succeeded(context.view.status):
         return tuple(c for c in conditions if c.reason in PROBLEMS)
     return tuple(c for c in conditions if c.reason != ConditionReason.STARTING)

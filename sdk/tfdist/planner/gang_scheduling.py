@@ -40,9 +40,9 @@ _NO_QUEUES: Final = (
 )
 
 _UNKNOWN: Final = (
-    "it is not known whether the API server serves {resource}; the gang waits until it is. If that does not end, the "
-    "controller's log has the cause, such as that its role lacks list and watch on {resource}; a job with "
-    "scheduling.gang: None does not need them"
+    "the controller does not know whether the API server serves {resource}; the gang waits until it does. If this "
+    "lasts, see the controller's log for the cause, for example that its role lacks list and watch on {resource}; a "
+    "job with scheduling.gang: None needs neither"
 )
 
 
@@ -70,7 +70,7 @@ def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
         return None
     if system is GangSystem.VOLCANO and (names := other_schedulers(context.job, state.gang)):
         text = (
-            f"scheduling.queue: schedulerName {names[0]} keeps the pods out of queues of Volcano; remove one of the two"
+            f"scheduling.queue: schedulerName {names[0]} keeps the pods out of Volcano's queues; remove one of the two"
         )
         return Failure(ConditionReason.GANG_SCHEDULER_MISSING, text)
     availability = context.view.availability(system)

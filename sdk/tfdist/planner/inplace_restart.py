@@ -86,6 +86,7 @@ def _new_failures(state: GangState, failures: Sequence[RoundFailure]) -> list[Ro
 
     Failures of unknown members are dropped and unknown reasons replaced: a report is untrusted input.
     """
+    # Reports repeat their failures: the identity of the last recorded one separates old from new.
     positions = [number for number, failure in enumerate(failures) if failure.id == state.record.last_recorded_failure]
     fresh = failures[positions[-1] + 1 :] if positions else failures
     members = set(state.gang.members) if fresh else set()
@@ -102,6 +103,7 @@ def with_launcher_restarts(record: GangStatus, reported: Restarts) -> GangStatus
     A new checkpoint resets their counters, as it does in the controller. Their `short_attempts` are not taken over: a
     report would lengthen or end the back-off of pods.
     """
+    # A late or restarted report must not lower the counters.
     counted, uncounted = (
         max(0, reported.counted - record.launcher_counted),
         max(0, reported.uncounted - record.launcher_uncounted),
@@ -110,6 +112,7 @@ def with_launcher_restarts(record: GangStatus, reported: Restarts) -> GangStatus
         record.since_checkpoint + counted,
         record.uncounted_since_checkpoint + uncounted,
     )
+    # A new checkpoint has reset the counters of the launchers; those since then replace ours (ADR 52).
     if reported.checkpoint_step > record.checkpoint_step:
         since_checkpoint, uncounted_since_checkpoint = reported.since_checkpoint, reported.uncounted_since_checkpoint
     return record.changed(
@@ -157,6 +160,7 @@ def gang_survives(state: GangState) -> bool:
 
 def graceful_exit_remaining_seconds(context: PlanContext, state: GangState) -> float:
     """Return how many seconds more to wait for terminating pods: their launchers save together with all others."""
+    # The pods of a lost node cannot save: there is nothing to wait for.
     terminating = (p for p in state.failed_or_terminating if p.deleting and not p.ended and p.reason != _NODE_IS_GONE)
     remaining = (GRACEFUL_EXIT_SECONDS - context.seconds_since(p.deleted_at) for p in terminating if p.deleted_at)
     return max(remaining, default=0.0)

@@ -34,6 +34,7 @@ def context_of_invalid_job(view: JobView, now: datetime, installation: Installat
     valid_records = [record for record in records if record.generation in view.stored.older]
     revision = None
     job = view.stored.partial
+    # The newest valid specification that a gang runs with; limits of the invalid one apply at once (ADR 22).
     if valid_records:
         newest = max(valid_records, key=lambda record: record.generation)
         job = view.stored.older[newest.generation]

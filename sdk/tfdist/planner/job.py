@@ -43,6 +43,7 @@ def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
     """
     if view.stored.deleting or is_foreign(view.stored.managed_by):
         return Plan()
+    # A finished job is never planned again, even if its specification has become invalid since.
     if is_terminal(view.status):
         return clean_up_finished_job(view, now, installation.settle_seconds)
     if view.job is None:
@@ -52,10 +53,13 @@ def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
     else:
         revision = SpecRevision(view.job, view.generation, view.stored.template)
         context = PlanContext(view, view.job, now, installation, revision)
+    # The queue of Kueue stops a job as a suspension does (ADR 38); a complete job has nothing left to stop.
     stops = context.spec.run_policy.suspend or stays_suspended(context) or context.queue_wait is not None
     is_suspended = stops and not is_job_complete(context)
+    # Resumed before its pods have ended: their deletion must not count as a failure of the new attempt.
     context = context if is_suspended else with_next_attempts(context)
     builder = PlanBuilder(context)
+    # An invalid job keeps its deadlines and can be suspended: it runs with its last valid specification (ADR 22).
     set_validity(context, builder)
     if is_suspended:
         return suspend_job(context, builder)
@@ -82,6 +86,7 @@ def _plan_running(context: PlanContext, builder: PlanBuilder) -> Plan:
     if context.spec.task is Task.EVALUATE:
         return _evaluate_only(context, builder, deadline_failure)
     training = context.states[GangName.TRAINING]
+    # Success before failure: what fails after the success policy is met does not restart training.
     if meets_success_policy(context, training):
         return evaluation.evaluate_after_training(context, builder, training, deadline_failure)
     return _train(context, builder, training, deadline_failure)
@@ -89,6 +94,7 @@ def _plan_running(context: PlanContext, builder: PlanBuilder) -> Plan:
 
 def _train(context: PlanContext, builder: PlanBuilder, training: GangState, deadline_failure: Failure | None) -> Plan:
     decision = plan_gang(context, training)
+    # A failure of the gang explains more than the deadline that passed at the same time.
     if deadline_failure and not decision.failure:
         builder.track_gang(training)
         return builder.fail(deadline_failure)
@@ -104,6 +110,7 @@ def _train(context: PlanContext, builder: PlanBuilder, training: GangState, dead
     report_training_alone(context, builder, decision.state)
     evaluator = context.states.get(GangName.EVALUATOR)
     if evaluator is not None and has_released(decision):
+        # The evaluator alone needs no node: it would take one that the waiting jobs need.
         builder.track_gang(release_with(evaluator, decision.state))
     elif evaluator is not None:
         evaluation.run_evaluator(context, builder, evaluator)

@@ -31,12 +31,12 @@ from tfdist.status.text import message
 from tfdist.timestamps import rfc3339
 
 _NOT_INSTALLED: Final = (
-    f"Kueue admits the job, and the API server serves no {PLURAL}.{GROUP}; install Kueue, or remove the queue, with "
-    "scheduling.gang: Auto, in a new job"
+    f"Kueue must admit the job, but the API server does not serve {PLURAL}.{GROUP}; install Kueue, or create a new "
+    "job without the queue and with scheduling.gang: Auto"
 )
 _UNREADABLE: Final = (
-    f"Kueue admits the job, and its API {GROUP} cannot be read now; nothing is started until it can. If that does not "
-    "end, the controller's log has the cause, such as no right to list Workloads and ResourceFlavors"
+    f"Kueue must admit the job, but its API {GROUP} cannot be read now; nothing starts until it can. If this lasts, "
+    "see the controller's log for the cause, for example a missing right to list Workloads and ResourceFlavors"
 )
 _NOT_READY: Final = "not all pods run"
 POSITION_SECONDS: Final = 60.0
@@ -67,6 +67,7 @@ def uses_kueue(view: JobView, job: TFDistJob) -> bool:
         return scheduling.gang == "Kueue"
     if scheduling.queue is None and names.QUEUE_LABEL not in job.metadata.labels:
         return False
+    # Never back to pods without quota because discovery failed for a moment (ADR 54).
     if _was_under_kueue(view):
         return True
     match view.availability(GangSystem.KUEUE):
@@ -115,6 +116,7 @@ def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | 
     """
     if not uses_kueue(view, job):
         return None
+    # Without Kueue nobody can evict or admit: running pods go on, and none is added.
     if view.kueue is None:
         goes_on = _uses_resources(view) and not is_suspended_or_suspending(view.status)
         return None if goes_on else QueueWait(missing_reason(view, job))
@@ -154,6 +156,7 @@ def _class_of(manifest: Manifest) -> str:
 def _admission_wait(view: JobView, summary: WorkloadSummary | None) -> QueueWait | None:
     """Return why a job waits in its queue; None if it is admitted."""
     assert view.kueue is not None  # noqa: S101  the caller has checked it
+    # An eviction first: the conditions of reservation and admission may still be True then.
     if summary is None or summary.deleting or summary.finished:
         return QueueWait(view.kueue.error or _WAITS)
     if summary.evicted:
@@ -165,11 +168,13 @@ def _admission_wait(view: JobView, summary: WorkloadSummary | None) -> QueueWait
         if view.kueue.error or not reserved:
             return QueueWait(view.kueue.error or _WAITS)
         return _wait_of_condition(summary, "QuotaReserved")
+    # The pods would ignore the assigned topology domains.
     if summary.has_topology:
         return QueueWait(
             "Kueue assigned a topology, which TFDist does not support; use a ResourceFlavor without topologyName"
         )
     unknown = summary.flavors() - view.kueue.flavors.keys()
+    # Without the flavor its node selector is missing, and pods would run on nodes of another quota.
     if unknown and not _uses_resources(view):
         return QueueWait(f"its ResourceFlavor {min(unknown)} is not known")
     return None
@@ -218,10 +223,12 @@ def workload_change(
     if view.kueue is None:
         return None
     summary = view.kueue.workload
+    # A suspended job must not hold quota, but its pods use it until they have ended.
     if not uses_kueue(view, job) or job.spec.run_policy.suspend:
         return WorkloadChange(delete=True) if summary and not summary.deleting and not _uses_resources(view) else None
     if summary is not None and summary.deleting:
         return None
+    # Kueue accepts no other pod sets while quota is reserved: a new Workload asks for them (ADR 38).
     if summary is not None and (summary.finished or (outdated and not _uses_resources(view))):
         return WorkloadChange(delete=True)
     desired = None if view.problems else workload(job, installation)
@@ -230,6 +237,7 @@ def workload_change(
         ended = reclaimable_pods(view, job, desired, stored_records(view.status), records)
     if summary is None or not summary.holds_quota:
         return _pending_change(desired, summary, ended) if desired else None
+    # The quota is released only after the last pod: Kueue would give its nodes away too early (ADR 38).
     if summary.evicted:
         return None if _uses_resources(view) else WorkloadChange(status=_released_status(summary, now, ended))
     readiness = _readiness_change(summary, now, all_run=all_run)
@@ -259,6 +267,7 @@ def _pending_change(
     if summary is None:
         return WorkloadChange(manifest=desired)
     stored = summary.reclaimable()
+    # Kueue rejects reclaimable pods above the count of their pod set, hence first without any.
     if summary.spec_hash != _spec_hash(desired) and stored:
         return WorkloadChange(status=reclaimable_status({}))
     if (summary.spec_hash, summary.priority_class) != (_spec_hash(desired), _class_of(desired)):

@@ -22,17 +22,17 @@ from tfdist.status.phase import training_succeeded
 from tfdist.termination import termination_message
 
 _NO_REPORT = (
-    "the script has called no fit of Keras 3, or has ended by os._exit or in a process that was killed, or its image "
-    "has no tfdist-trainer, or a Keras that tfdist-trainer does not support"
+    "the script did not call fit of Keras 3, ended by os._exit or in a process that was killed, or its image lacks "
+    "tfdist-trainer or has a Keras that tfdist-trainer does not support"
 )
-_IGNORED_FAILURE = "its script has failed ({}), and the command that runs it has ended with 0 nevertheless"
-_COMMAND_REMEDY = "let the command end with the exit code of the script, in a shell by `exec` or `set -eo pipefail`"
-_NO_FIT = "no fit of Keras 3 has ended in the process of the script"
+_IGNORED_FAILURE = "its script has failed ({}), but the command that runs it ended with exit code 0"
+_COMMAND_REMEDY = "make the command exit with the script's exit code, in a shell by `exec` or `set -eo pipefail`"
+_NO_FIT = "no call of fit of Keras 3 returned in the process of the script"
 _SCRIPT_REMEDY = (
-    "train by fit of Keras 3 in the process that the job starts, let that end by returning or by sys.exit, and install "
-    "tfdist-trainer in an image of your own"
+    "train with fit of Keras 3 in the process that the job starts, let it end by returning or by sys.exit, and "
+    "install tfdist-trainer if you build your own image"
 )
-_PROGRAM_REMEDY = "run the trainer of this version (python -m tfdist_trainer) in the image and the command"
+_PROGRAM_REMEDY = "run the trainer of this version (python -m tfdist_trainer) in the image and command"
 
 
 def missing_of_training(context: PlanContext, training: GangState) -> Failure | None:
@@ -63,8 +63,8 @@ def missing_best_model(context: PlanContext, exports: ExportStatus, end: str) ->
     if exports.best or (evaluator.leader_succeeded and (leader is None or not _is_known(leader))):
         return None
     text = (
-        f"the best model of training.export is missing: {evaluator.gang.leader.name} {end}, and it exports the model "
-        "after it has evaluated the last checkpoint; raise evaluation.deadlineSeconds, or correct the cause of its end"
+        f"the best model of training.export is missing: {evaluator.gang.leader.name} {end}, but exports the model "
+        "only after it has evaluated the last checkpoint; raise evaluation.deadlineSeconds, or correct what ended it"
     )
     return Failure(ConditionReason.EXPORT_MISSING, text)
 
@@ -81,8 +81,8 @@ def report_what_had_no_effect(context: PlanContext, builder: PlanBuilder, traini
     if context.spec.checkpoint is None or context.runs_trainer(leader.role) or builder.progress().last_checkpoint:
         return
     text = (
-        f"checkpoint had no effect: {leader.replica} (pod {leader.name}) has reported none, because {_why(leader)}; "
-        "ignore this if the script saves and restores by itself"
+        f"checkpoint had no effect: {leader.replica} (pod {leader.name}) reported no checkpoint, because "
+        f"{_why(leader)}; ignore this if the script saves and restores its own checkpoints"
     )
     _degrade(builder, training, ConditionReason.CHECKPOINT_UNUSED, EventReason.CHECKPOINT_UNUSED, text)
 
@@ -110,19 +110,18 @@ def _missing_export(context: PlanContext, leader: PodSummary) -> Failure | None:
     if not missing:
         return None
     models = " and ".join(f"the {model.lower()} model" for model in missing)
-    text = f"{leader.replica} (pod {leader.name}) has ended with exit code 0, but has not exported {models}"
+    text = f"{leader.replica} (pod {leader.name}) ended with exit code 0 but did not export {models}"
     return Failure(ConditionReason.EXPORT_MISSING, f"{text}: {_explanation(context, leader, missing)}")
 
 
 def _explanation(context: PlanContext, leader: PodSummary, missing: list[ExportedModel]) -> str:
     """Return the probable cause and the remedy."""
     if context.spec.runs_program:
-        return f"another program than the trainer has run; {_PROGRAM_REMEDY}, or remove training.export"
+        return f"a program other than the trainer ran; {_PROGRAM_REMEDY}, or remove training.export"
     message = termination_message(leader.message)
     if message is not None and message.exports and missing == [ExportedModel.BEST]:
         return (
-            "no validation of fit was saved as the best one; pass validation_data to fit, or remove Best from "
-            "training.export.which"
+            "fit saved no model as the best one; pass validation_data to fit, or remove Best from training.export.which"
         )
     return f"{_why(leader)}; {_remedy(leader)}, or remove training.export"
 
@@ -158,13 +157,13 @@ def _missing_checkpoint(context: PlanContext, training: GangState, leader: PodSu
         return None
     saved = f"the last one is of step {last.step}, and training had reached step {progress.step}" if last else "none"
     text = (
-        f"{leader.replica} (pod {leader.name}) has ended with exit code 0, but has not saved the end of its training "
-        f"in checkpoint.directory ({saved}): {_why(leader) if message else _ENDED_EARLY}; {_remedy(leader)}"
+        f"{leader.replica} (pod {leader.name}) ended with exit code 0 but did not save the end of its training in "
+        f"checkpoint.directory ({saved}): {_why(leader) if message else _ENDED_EARLY}; {_remedy(leader)}"
     )
     return Failure(ConditionReason.CHECKPOINT_MISSING, text)
 
 
-_ENDED_EARLY = "it has ended by os._exit, or has trained in a process that was killed"
+_ENDED_EARLY = "it ended by os._exit, or trained in a process that was killed"
 
 
 def _saves(report: ProgressReport | TerminationMessage | None) -> bool:

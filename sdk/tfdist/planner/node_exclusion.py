@@ -24,6 +24,7 @@ def exclude_nodes(
     one of a *later* attempt were on it: all failures of one attempt are one incident.
     """
     at_fault = [cause for cause in causes if cause.classification.action is Action.AVOID_NODE]
+    # Once may be chance; twice in a row on one node is probably the node.
     repeated_node = _node_of_two_attempts(context, state, causes)
     reasons = {_node(cause): f"{cause.member.name} failed by a fault of node {_node(cause)}" for cause in at_fault}
     reasons.setdefault(repeated_node, f"two attempts in a row failed on node {repeated_node}")

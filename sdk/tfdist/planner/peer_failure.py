@@ -27,6 +27,7 @@ def _surviving_peers(
     state: GangState, lost_peer: Callable[[PodSummary], bool] = _has_lost_peer
 ) -> Sequence[PodSummary]:
     """Return the running replicas if all failed ones lost a peer; none if any failed for another reason."""
+    # A deletion or disruption is the known cause: no replica is suspected.
     if state.deleted_members or any(p.deleting or p.disrupted for p in state.failed_or_terminating):
         return ()
     running = [p for p in state.pods if p.state is PodState.RUNNING]

@@ -34,6 +34,7 @@ def planned_restart(context: PlanContext, state: GangState) -> GangDecision | No
     """Return the planned restart of a gang; None if none is due."""
     if context.revision is None or not state.pods:
         return None
+    # A request first: it restarts whether or not the specification has changed.
     if context.restart_requested:
         return _restart(
             context,
@@ -41,6 +42,7 @@ def planned_restart(context: PlanContext, state: GangState) -> GangDecision | No
             ConditionReason.RESTART_REQUESTED,
             f"annotation {names.RESTART_ANNOTATION} requests a restart",
         )
+    # The role may not read Secrets: a missing one shows only in the pods that need it (ADR 32).
     if _lacks_key(context, state):
         text = f"the Secret {names.launcher_secret(context.job)} with the key of its launchers was deleted"
         return _restart(context, state, ConditionReason.LAUNCHER_KEY_DELETED, text)
@@ -51,13 +53,15 @@ def planned_restart(context: PlanContext, state: GangState) -> GangDecision | No
         return _restart(
             context, state, ConditionReason.SPEC_CHANGED, f"{description} (runPolicy.updateStrategy: Restart)"
         )
+    # A missing pod of the old specification can never be created: only the new one helps (ADR 22).
     if context.view.runtime.is_rejected(context.view.generation):
         return _restart(
             context,
             state,
             ConditionReason.SPEC_CHANGED,
-            f"{description}, and the API server rejects those of the earlier one",
+            f"{description}, and the API server rejects the pods of the earlier one",
         )
+    # No pod has started, so a restart loses nothing (ADR 22).
     is_pending = all(p.state is PodState.PENDING for p in state.pods)
     is_unknown = state.record.template == UNKNOWN_REVISION
     if is_pending and not is_unknown and not state.record.has_run and not state.record.completed:
@@ -85,6 +89,7 @@ def restart_without_specification(context: PlanContext, state: GangState) -> Gan
 
 def _restart(context: PlanContext, state: GangState, reason: str, cause: str) -> GangDecision:
     """Begin the next attempt, after the pods of the current attempt have saved a checkpoint and ended."""
+    # The old pods save and end first: the next attempt continues from their checkpoint.
     until = (
         context.now + timedelta(seconds=_grace_seconds(context, state))
         if any(not p.ended for p in state.pods)

@@ -39,10 +39,11 @@ def with_rejection(context: PlanContext, state: GangState, decision: GangDecisio
     evaluates_only = context.spec.task is Task.EVALUATE
     if not (state.gang.name is GangName.TRAINING or evaluates_only) or not is_rejected(context.view):
         return decision
+    # Only the status knows of the rejection: keep its conditions until this process has the response.
     if not context.view.runtime.is_rejected(context.view.generation):
         return replace(decision, conditions=())
     error = context.view.runtime.create_error
-    text = f"pods rejected by the API server: {error}; correct the specification and apply it"
+    text = f"the API server rejects the pods: {error}; correct the specification and apply it"
     events = () if is_true(context.view.status, ConditionType.INVALID) else (_event(context, text),)
     invalid = Condition(ConditionType.INVALID, True, ConditionReason.POD_REJECTED, text)
     return replace(decision, conditions=(*decision.conditions, invalid), events=(*decision.events, *events))

@@ -48,8 +48,10 @@ def check_progress(context: PlanContext, state: GangState) -> Progressing | Stal
     Before a stall has consequences, every replica is probed for its progress.
     """
     cadence = cadence_of(context.view, state)
+    # A program of the user need not report: silence from the start proves nothing.
     if cadence is not None and not has_begun(cadence) and not context.runs_trainer(state.gang.leader.role):
         return Progressing(progressing=False)
+    # A new controller continues the deadline of the last one, if that saw this attempt.
     if cadence is None:
         stored = state.record.progress
         if stored is not None and stored.attempt == state.record.attempt_of(state.gang.leader.name):
@@ -74,6 +76,7 @@ def _check_first_report(context: PlanContext, state: GangState) -> Progressing |
     """
     setting = context.spec.run_policy.progress_deadline_seconds
     pods_ready = find_condition(context.view.status, ConditionType.PODS_READY)
+    # `Auto` applies from the first report on: the network may keep all reports away (ADR 56).
     if setting is None or isinstance(setting, str) or pods_ready is None or pods_ready.status != "True":
         return Progressing(progressing=False)
     if not context.runs_trainer(state.gang.leader.role):
@@ -111,6 +114,7 @@ def _probe_stall(context: PlanContext, state: GangState, probe_id: str, idle: fl
         return Progressing(
             progressing=False, probes=tuple(ProbeTarget(p.role, p.index, p.ip) for p in running), probe_id=probe_id
         )
+    # The reports were late, not the steps.
     if _has_advanced(context, state, probe_result):
         return Progressing(requeue_after_seconds=_NEXT_REPORT_SECONDS)
     return Stalled(idle, probe_result)

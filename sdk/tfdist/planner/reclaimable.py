@@ -34,6 +34,7 @@ def reclaimable_pods(view: JobView, job: TFDistJob, desired: Manifest, *records:
         records: of its gangs: those of the status, and those of a plan. A replica that is complete by only one of them
             may run again, since a controller that is killed leaves the other.
     """
+    # The most careful of all records: quota that is released comes back only with another admission.
     needed = _pods_in_use(view)
     for known in records:
         needed |= _pods_to_run(view, job, known)

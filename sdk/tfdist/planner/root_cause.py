@@ -70,6 +70,7 @@ def root_cause_of_gang(context: PlanContext, state: GangState) -> RootCause:
         else None
     )
     classification = classify(cause, policy) if cause else DISRUPTION
+    # A member that lost its peer follows from the deletion of that peer.
     if cause is None or (state.deleted_members and may_have_lost_peer(cause)):
         return _deletion_cause(state.deleted_members[0], state.deleted_members, state.failed_or_terminating)
     others = tuple(p for p in state.failed_or_terminating if p is not cause)

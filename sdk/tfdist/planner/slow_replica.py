@@ -46,7 +46,7 @@ def _text(state: GangState, slow: SlowReplica) -> str:
         f"{_millis(slow.others_millis)}{waits}"
     )
     if slow.input_wait_millis > _INPUT_SHARE * (slow.own_millis - slow.others_millis):
-        return f"{text}; {_millis(slow.input_wait_millis)} of it waits for its input: check its storage"
+        return f"{text}; {_millis(slow.input_wait_millis)} of that is waiting for input: check its storage"
     return f"{text}: check the load and the hardware of its node"
 
 

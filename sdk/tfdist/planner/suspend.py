@@ -38,6 +38,7 @@ def suspend_job(context: PlanContext, builder: PlanBuilder) -> Plan:
     is_new = not is_suspended_or_suspending(context.view.status)
     running = [p for p in context.view.pods if not p.ended]
     is_stopping = bool(running) or any(p.sidecars_run for p in context.view.pods)
+    # While pods end, their attempt goes on: a replica may still complete within its grace period.
     next_records = (
         {} if is_stopping or is_true(context.view.status, ConditionType.SUSPENDED) else _next_records(context)
     )
@@ -46,6 +47,7 @@ def suspend_job(context: PlanContext, builder: PlanBuilder) -> Plan:
     builder.set_conditions(*training_succeeded_condition(context, builder.progress()), *_stopped_conditions(context))
     builder.delete_pods(running)
     builder.set_conditions(_suspended_condition(context, stopping=is_stopping))
+    # No watch event reports the position in the queue.
     if context.queue_wait and context.queue_wait.position:
         builder.requeue_after(POSITION_SECONDS)
     if is_new:
@@ -146,6 +148,7 @@ def _next_record(context: PlanContext, state: GangState) -> GangStatus:
     """
     pods_ready = find_condition(context.view.status, ConditionType.PODS_READY)
     has_begun = bool(state.pods) or state.record.has_run or bool(state.record.completed)
+    # Waiting for a scheduler started no pod: a new number would look like a restart.
     if not has_begun and pods_ready is not None and pods_ready.reason in _BEFORE_FIRST_POD:
         return state.record
     record = state.record.next_attempt()

@@ -83,7 +83,7 @@ def untried_text(context: PlanContext, state: GangState) -> str:
     """Return why a pod of a gang may not have been tried, and which command shows more."""
     kind = POD_GROUPS.get(state.record.system)
     if kind is None:
-        return "no scheduler has tried to place it: none may run that has its schedulerName"
+        return "no scheduler has tried to place it: perhaps no scheduler with its schedulerName runs"
     group = names.pod_group(context.job.metadata.name, state.gang.name, state.record.last_full_restart)
     return (
         f"no scheduler has tried to place it: its PodGroup {group} may lack members, see "

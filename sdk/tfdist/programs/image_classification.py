@@ -32,7 +32,7 @@ class ImageClassificationConfig(FilesConfig):
     label: ColumnName | None = None
     """Column of the label. By default `label`, or `image/class/label` with `imageFormat: Encoded`."""
     label_offset: int = Field(default=0, ge=0, lt=2**31)
-    """Label of the first class in the files, which is subtracted from each: 1 for those of ImageNet."""
+    """Label of the first class in the files, which is subtracted from each label: 1 for the files of ImageNet."""
     classes: int = Field(default=10, ge=2)
     """Number of classes; labels are `labelOffset` to `labelOffset` + `classes` - 1."""
     augmentation: tuple[Literal["RandomResizedCrop", "RandomFlip"], ...] = ()

@@ -27,7 +27,7 @@ class OptimizerConfig(StrictModel):
     """Step at which the learning rate reaches 0; required for `Cosine`."""
     global_clip_norm: float | None = Field(default=None, gt=0)
     """Clips the gradients of all weights so that their global norm is at most this value. Applies to the gradient of
-    the global batch; with parameter servers, to that of each worker's batch."""
+    the global batch; with parameter servers, to the gradient of each worker's batch."""
     clip_value: float | None = Field(default=None, gt=0)
     """Clips each element of the gradients to this absolute value."""
 

@@ -54,6 +54,7 @@ def default_template(
         "image": installation.default_image,
         "ports": default_ports(requested),
         "securityContext": container_security,
+        # A program that writes no message leaves the end of its log as the cause of its failure.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": TEMPORARY, "mountPath": _TEMPORARY_PATH}],
     }
@@ -65,11 +66,13 @@ def default_template(
     token = {} if "serviceAccountName" in requested.get("spec", {}) else {"automountServiceAccountToken": False}
     spec: dict[str, Any] = token | {
         "containers": [container],
+        # Otherwise each container gets variables for every Service of the namespace.
         "enableServiceLinks": False,
         "securityContext": pod_security,
         "volumes": [{"name": TEMPORARY, "emptyDir": {}}],
     }
     result = {"spec": spec}
+    # The later overrides the earlier; the job itself is merged by the caller, over all of these.
     for layer in (
         _shared_memory(merged),
         installation.pod_defaults,

@@ -20,6 +20,7 @@ _SCHEDULING_POLICY_FIELDS: Final = {"min_available", "timeout_seconds", "queue"}
 
 def fingerprint(job: TFDistJob) -> str:
     """Return the hash of the fields that pods depend on: images, commands, resources, templates, `TFDIST_JOB`."""
+    # Policies take effect at once and must not make running pods outdated (ADR 22).
     excluded = dict.fromkeys(_POLICY_FIELDS, True) | {"scheduling": _SCHEDULING_POLICY_FIELDS}
     return f"{zlib.crc32(job.spec.model_dump_json(exclude=excluded).encode()):08x}"
 

@@ -91,6 +91,7 @@ def gangs(job: TFDistJob) -> tuple[Gang, ...]:
 def start_minimum(job: TFDistJob, gang: Gang) -> int:
     """Return how many replicas of a gang must start together: `minAvailable`, by default all that need each other."""
     size = len(gang.members)
+    # Independent replicas do not wait for each other, so one alone can work.
     default = 1 if job.spec.strategy is Strategy.INDEPENDENT else size
     return min(job.spec.scheduling.min_available or default, size)
 
@@ -111,9 +112,11 @@ def cluster_spec(job: TFDistJob, gang: Gang, cluster_domain: str = "") -> dict[s
     The evaluator's cluster has the training gang and the evaluator; no other cluster has the evaluator, because
     TensorFlow waits for every member of its cluster.
     """
+    # TF_CONFIG with other members would make TensorFlow wait for them, and these strategies have none.
     if job.spec.strategy in _WITHOUT_CLUSTER:
         return {}
     gang_addresses = addresses(job, gang, cluster_domain)
+    # The evaluator reads the cluster but is not in it: TensorFlow would wait for it at the rendezvous.
     if gang.name is GangName.EVALUATOR:
         return addresses(job, training_gang(job), cluster_domain) | gang_addresses
     return gang_addresses

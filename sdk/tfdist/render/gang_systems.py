@@ -32,6 +32,7 @@ def gang_system(job: TFDistJob, gang: Gang, installation: Installation, served: 
     """
     requested = job.spec.scheduling.gang
     system = _auto_system(job, gang, installation, served) if requested in {"Auto", "Kueue"} else GangSystem(requested)
+    # A single replica is its own gang, but in a queue it must use its quota too (ADR 37).
     is_single = gang.name is GangName.EVALUATOR or len(gang.members) == 1
     return GangSystem.NONE if is_single and system is not GangSystem.VOLCANO else system
 
@@ -42,13 +43,16 @@ def _auto_system(job: TFDistJob, gang: Gang, installation: Installation, served:
     Pods of a job that Kueue admits are scheduled by the gang scheduler that is chosen without a queue.
     """
     scheduling = job.spec.scheduling
+    # A queue is waited for: without it the job would run outside of the quota of its team (ADR 37).
     if scheduling.queue and scheduling.gang == "Auto" and GangSystem.KUEUE not in served:
         return GangSystem.VOLCANO
+    # Independent replicas gain nothing by starting together.
     if job.spec.strategy is Strategy.INDEPENDENT and scheduling.min_available is None:
         return GangSystem.NONE
     templates = tuple(_templates(job, gang, installation))
     if any(map(_names_group, templates)):
         return GangSystem.NONE  # the user defines the PodGroup
+    # Only one scheduler can place a whole gang.
     schedulers = {pod["spec"].get("schedulerName") or _DEFAULT_SCHEDULER for pod in templates}
     by_name = {_DEFAULT_SCHEDULER: GangSystem.NATIVE, VOLCANO_SCHEDULER: GangSystem.VOLCANO}
     system = by_name.get(schedulers.pop(), GangSystem.NONE) if len(schedulers) == 1 else GangSystem.NONE

@@ -24,6 +24,7 @@ def pod_launch_settings(
 
     An evaluation gang restarts from its checkpoint in seconds and does not need in-place restarts.
     """
+    # Without a launcher the settings would only lengthen TFDIST_JOB in each pod.
     if not uses_launcher(job, gang):
         return None
     leader = gang.leader
@@ -93,6 +94,7 @@ def _required_for_success(job: TFDistJob, gang: Gang, member: Member) -> bool:
         return True
     if job.spec.strategy is Strategy.PARAMETER_SERVER or member.role is Role.PS:
         return False
+    # Synchronous workers train to the same last step, so all of them must reach it.
     is_synchronous = job.spec.strategy is Strategy.MULTI_WORKER_MIRRORED
     return is_synchronous or job.spec.success_policy is SuccessPolicy.ALL_WORKERS
 
@@ -100,6 +102,7 @@ def _required_for_success(job: TFDistJob, gang: Gang, member: Member) -> bool:
 def _uses_launcher(job: TFDistJob, role: Role) -> bool:
     """Return whether a role may run under the launcher: its command names it, or comes from the image."""
     container: Mapping[str, Any] = main_container(role_template(job, role))
+    # The entry point of the user's image is unknown here and may be the launcher.
     default = () if "image" in container else DEFAULT_COMMAND
     command = container.get("command", default)
     return not command or any(LAUNCHER in argument for argument in (*command, *container.get("args", ())))

@@ -30,8 +30,10 @@ def network_policy(job: TFDistJob, installation: Installation) -> dict[str, Any]
             "podSelector": {"matchLabels": pod_labels},
             "policyTypes": ["Ingress"],
             "ingress": [
+                # No ports: NCCL and the gRPC of collectives listen on ephemeral ones (ADR 25).
                 {"from": [{"podSelector": {"matchLabels": pod_labels}}]},
                 {
+                    # Only reports: the controller needs no other port of user code (ADR 25).
                     "from": [_controller(installation)],
                     "ports": [{"protocol": "TCP", "port": contract.REPORT_PORT}],
                 },

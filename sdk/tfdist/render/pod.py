@@ -124,6 +124,7 @@ class PodRenderer:
         """Return the container `tensorflow` with the generated variables appended: its own cannot refer to them."""
         if container["name"] != contract.MAIN_CONTAINER:
             return container
+        # A proxy cannot reach the members, and the gang would wait without a message.
         has_peers = contract.TF_CONFIG_ENV in generated or self._job.spec.strategy is Strategy.INDEPENDENT
         direct = no_grpc_proxy(container, self._domain) if has_peers else None
         if direct is not None:
@@ -142,6 +143,7 @@ def pod_template(job: TFDistJob, role: Role, installation: Installation) -> Mani
     template = merge(default_template(job, role, requested, installation), requested, "PodTemplateSpec")
     if "env" in (main := main_container(template)):
         main["env"] = [*with_source_first(job.spec.training, main["env"])]
+    # After the merge, as a list of tolerations in the template would replace those of the defaults.
     own = template["spec"].get("tolerations", [])
     template["spec"]["tolerations"] = [*own, *node_loss_tolerations(own)]
     return template

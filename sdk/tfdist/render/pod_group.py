@@ -46,11 +46,13 @@ def pod_group(
     kind = POD_GROUPS[system]
     made = {"apiVersion": kind.api_version, "kind": kind.kind}
     name = names.pod_group(job.metadata.name, gang.name, attempt)
+    # A minimum above what the scheduler can count would never be reached (ADR 36).
     limit = len(gang.members) if countable_members is None else max(1, countable_members)
     spec = _specification(job, system, min(start_minimum(job, gang), limit))
     if system is not GangSystem.COSCHEDULING and (priority := _priority_class(job, gang, installation)):
         spec["priorityClassName"] = priority
     meta = metadata(job, name)
+    # A changed label is a change of the PodGroup, which makes Coscheduling consider its pods again.
     meta["labels"] |= {names.RETRY_LABEL: str(retries)} if retries else {}
     return made | {"metadata": meta, "spec": spec}
 
@@ -66,6 +68,7 @@ def _specification(job: TFDistJob, system: GangSystem, minimum: int) -> dict[str
     if system is GangSystem.COSCHEDULING:
         limit = scheduling.timeout_seconds
         return {"minMember": minimum} | ({"scheduleTimeoutSeconds": limit} if limit else {})
+    # Preempting one member of a synchronous gang would stop all, so all are preempted together.
     whole: dict[str, Any] = {} if job.spec.strategy in _REPLACED_ALONE else {"disruptionMode": {"all": {}}}
     return {"schedulingPolicy": {"gang": {"minCount": minimum}}} | whole
 

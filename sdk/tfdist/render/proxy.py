@@ -20,6 +20,7 @@ def no_grpc_proxy(container: Mapping[str, Any], domain: str) -> str | None:
     the container takes the whole value from another object.
     """
     variables = {variable["name"]: variable for variable in container.get("env", ())}
+    # gRPC ignores no_proxy if no_grpc_proxy is set, so the exclusions of both are joined.
     if NO_GRPC_PROXY_ENV in variables:
         if "valueFrom" in variables[NO_GRPC_PROXY_ENV]:
             return None

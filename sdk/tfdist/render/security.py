@@ -28,6 +28,7 @@ def default_security(requested: Mapping[str, Any], *, bundled: bool) -> tuple[di
     pod: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
     main_security = main_container(requested).get("securityContext", {})
     container: dict[str, Any] = {} if _escalates(main_security) else {"allowPrivilegeEscalation": False}
+    # Another image may need root and write anywhere (ADR 8).
     if bundled:
         restricted = {"capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
         non_root = {} if _runs_as_root(spec) else {"runAsNonRoot": True}

@@ -20,9 +20,11 @@ def service(job: TFDistJob, address_generation: int) -> dict[str, Any]:
         "metadata": metadata(job, job.metadata.name),
         "spec": {
             "clusterIP": "None",
+            # Members connect to each other before any of them is ready.
             "publishNotReadyAddresses": True,
             "selector": {
                 names.JOB_UID_LABEL: job.metadata.uid,
+                # The addresses of pods of an earlier attempt stop resolving at once (ADR 6).
                 names.SERVICE_GENERATION_LABEL: str(address_generation),
             },
             "ports": [{"name": contract.TF_PORT_NAME, "port": contract.TF_PORT, "protocol": "TCP"}],

@@ -53,6 +53,7 @@ def workload(job: TFDistJob, installation: Installation) -> Manifest:
     A label has the hash of its specification, and an annotation the priority class, which may change at any time.
     """
     spec = {"queueName": queue_name(job), "podSets": list(_pod_sets(job, installation))}
+    # Compared instead of the content, to which the API server adds defaults.
     digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:_HASH_DIGITS]
     meta = metadata(job, names.workload(job.metadata.name, job.metadata.uid))
     meta["labels"] = meta["labels"] | {names.SPEC_HASH_LABEL: digest, f"{GROUP}/job-uid": job.metadata.uid}
@@ -76,6 +77,7 @@ def _pod_sets(job: TFDistJob, installation: Installation) -> Iterator[Manifest]:
     for gang in gangs(job):
         for role in dict.fromkeys(member.role for member in gang.members):
             name = pod_set_of(role)
+            # Gangs that share a pod set follow each other, so the larger one is enough.
             counts[name] = max(counts.get(name, 0), gang.sizes()[str(role)])
             if name not in templates:
                 templates[name] = _requests(pod_template(job, role, installation))

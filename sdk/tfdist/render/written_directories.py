@@ -92,6 +92,7 @@ def _url_location(directory: str) -> StorageLocation | None:
 def _volume_location(template: Mapping[str, Any], directory: str) -> StorageLocation | None:
     """Return the location of a path in the pods of a template; None if it is not on a volume that pods share."""
     mount = _mount_of(template, directory)
+    # When in doubt the job runs; the trainer detects another writer by its heartbeat (ADR 31).
     if mount is None or "subPathExpr" in mount:  # the path on the volume is known to the kubelet only
         return None
     source = _source(template, str(mount["name"]))

@@ -30,7 +30,7 @@ MAX_PROMPT_RESTARTS: Final = 10
 """Short attempts in a row after which every restart is delayed, also of an attempt that reports new checkpoints or
 that the cluster ended. A node upgrade may evict a gang once for each node, all within ten minutes."""
 REPEATED_MESSAGE: Final = (
-    "two attempts in a row ended with it, and none wrote a checkpoint: a restart would end the same"
+    "two attempts in a row ended with it and neither wrote a checkpoint: a restart would fail the same way"
 )
 _MAX_JITTER: Final = 0.2
 
@@ -92,21 +92,25 @@ def decide(
             the delay; equal keys give equal delays, so that every reconcile computes the same one.
         first_delay_seconds: delay after the second short attempt.
     """
+    # From the most to the least certain that a restart is useless: its class, a repetition, the limit.
     if classification.action is Action.FAIL:
         return BudgetDecision(restarts, counted=False, final=classification.reason)
     if repeated:
         return BudgetDecision(restarts, counted=False, final=REPEATED_ERROR, remedy=REPEATED_MESSAGE)
+    # Disruptions do not count, but endless ones would restart a job for ever without this limit.
     uncounted, since_checkpoint = restarts.uncounted_since_checkpoint, restarts.since_checkpoint
     counted = classification.action is not Action.RESTART_UNCOUNTED or uncounted >= MAX_UNCOUNTED_RESTARTS
     if counted and since_checkpoint >= limit:
         remedy = LIMIT_MESSAGE.format(limit=limit)
         return BudgetDecision(restarts, counted=True, final=LIMIT_EXCEEDED, remedy=remedy)
+    # Unlike the counters this does not depend on reported checkpoints, which a program can invent (ADR 52).
     short = restarts.short_attempts + 1 if ran_seconds < LONG_ATTEMPT_SECONDS else 0
     if counted:
         changes = {"counted": restarts.counted + 1, "since_checkpoint": since_checkpoint + 1}
     else:
         changes = {"uncounted": restarts.uncounted + 1, "uncounted_since_checkpoint": uncounted + 1}
     used = restarts.model_copy(update=changes | {"short_attempts": min(short, INT32_MAX)})
+    # Whichever delay is longer: of short attempts, or of counted restarts without a checkpoint (ADR 52).
     doublings = max(short - MAX_PROMPT_RESTARTS, min(since_checkpoint, short - 1) if counted else 0)
     return BudgetDecision(used, counted, _delay_seconds(doublings, jitter_key, first_delay_seconds))
 
@@ -116,4 +120,5 @@ def _delay_seconds(doublings: int, jitter_key: str, first: float) -> float:
     if doublings <= 0:
         return 0.0
     delay = min(first * 2.0 ** min(doublings - 1, 16), MAX_DELAY_SECONDS)
+    # Derived from the key and not drawn, so that each reconcile of the same failure computes the same time.
     return delay * (1 - _MAX_JITTER * zlib.crc32(jitter_key.encode()) / 2**32)

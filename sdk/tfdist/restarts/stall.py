@@ -85,9 +85,11 @@ def deadline_seconds(setting: int | str, pauses: Pauses, *, learned_minimum: flo
         pauses: what is known about the progress.
         learned_minimum: minimum of `Auto` in seconds when it has learned.
     """
+    # A given number holds in training; phases without steps get at least five minutes.
     if not isinstance(setting, str):
         return max(float(setting), SLOW_PHASE_SECONDS if pauses.is_slow else 0.0)
     has_learned = pauses.changes >= LEARNED_CHANGES
+    # Nothing is known before the first step: downloads and compilations may take hours (ADR 56).
     if Phase.STARTING in pauses.phases or not (has_learned or pauses.has_step):
         minimum = START_SECONDS
     else:
@@ -112,6 +114,7 @@ def behind(positions: Mapping[str, Position]) -> str:
     anything if they take less time than passes between two reports.
     """
     steps = {name: position.step for name, position in positions.items() if position.step is not None}
+    # Nobody is behind unless all report their steps.
     if len(steps) < max(2, len(positions)):
         return ""
     (lowest, step), (_, next_step) = sorted(steps.items(), key=lambda item: item[1])[:2]
@@ -136,5 +139,7 @@ def stall_text(seconds: float, name: str, positions: Iterable[Position]) -> str:
     if not steps:
         return f"{text} behind"
     where = f"step {min(steps)}" if len(steps) == 1 else f"steps {min(steps)} to {max(steps)}"
-    differ = f"; they expect {min(totals)} to {max(totals)} steps: all need as many batches" if len(totals) > 1 else ""
+    differ = ""
+    if len(totals) > 1:
+        differ = f"; they expect {min(totals)} to {max(totals)} steps: all need the same number of batches"
     return f"{text} behind, all that report are at {where}{differ}"

@@ -70,7 +70,7 @@ def _failure(view: SweepView, spec: TFDistSweepSpec, results: Results) -> tuple[
         return None
     faulty_trial = next((trial for trial in failed if results[trial].reason == SweepReason.USER_ERROR), None)
     if faulty_trial is not None and not any(result.value is not None for result in results.values()):
-        text = "no trial has a value yet, so that the template is at fault: correct it, and create the sweep again"
+        text = "no trial has a value yet, so the error is in the template: correct it, and create the sweep again"
         return SweepReason.USER_ERROR, f"{trial_failure(view, results, faulty_trial)}; {text}"
     if len(failed) > spec.max_failed_trials:
         text = f"{len(failed)} trials failed, and maxFailedTrials is {spec.max_failed_trials}"

@@ -47,7 +47,10 @@ def too_large(name: str, value: str) -> FieldError:
         return FieldError("spec.env", f"{name} takes {size} bytes, {limit}: shorten its value, or read it from a file")
     config = (json.loads(value).get("training") or {}).get("config", {})
     if _size(config) < size // 2:
-        text = f"{name} has the members of the job and takes {size} bytes, {limit}: use fewer replicas or shorter names"
+        text = (
+            f"{name} contains the members of the job and takes {size} bytes, {limit}: use fewer replicas or shorter "
+            "names"
+        )
         return FieldError("spec.worker.replicas", text)
     path = _largest(config, ("spec", "training", "config"))
     if path[3:4] == ("data",):
@@ -55,7 +58,7 @@ def too_large(name: str, value: str) -> FieldError:
         remedy = f"use patterns of files, such as /data/part-*.tfrecord, or {file_list}"
     else:
         remedy = "shorten this value, or read it from a file on a volume"
-    text = f"{name} has training.config and takes {size} bytes, {limit}: {remedy}"
+    text = f"{name} contains training.config and takes {size} bytes, {limit}: {remedy}"
     return FieldError(messages.join_path(path), text)
 
 
@@ -110,7 +113,7 @@ def _too_many_addresses(job: TFDistJob) -> Iterator[FieldError]:
             excess -= len(addresses[fit]) + len('"",')
         yield FieldError(
             f"spec.{role if role in {'ps', 'worker'} else 'worker'}.replicas",
-            f"{TF_CONFIG_ENV} has the addresses of all replicas, and Linux limits an environment variable to "
+            f"{TF_CONFIG_ENV} contains the addresses of all replicas, and Linux limits an environment variable to "
             f"{MAX_VARIABLE_BYTES} bytes: use at most {count(fit, 'replica')}, or shorter names of the job and its "
             "namespace",
         )

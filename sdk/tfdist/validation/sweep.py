@@ -11,7 +11,6 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from tfdist.api.sweep import TFDistSweep
-from tfdist.api.sweep_resource import MAX_SWEEP_NAME
 from tfdist.validation.errors import FieldError, ValidationFailed, first, limited
 from tfdist.validation.metadata import metadata_problems
 from tfdist.validation.model_errors import field_error
@@ -89,7 +88,7 @@ def _with_reason(problem: FieldError) -> FieldError:
     """Return an error of the model, with the reason of a limit that is not that of other objects."""
     if problem.path != "metadata.name" or not problem.message.startswith("Too long"):
         return problem
-    text = f", {MAX_SWEEP_NAME} plus the number of a trial are the longest name of a job; use a shorter name"
+    text = ", because the name of a trial's job appends the number of the trial; use a shorter name"
     return FieldError(problem.path, problem.message + text)
 
 

@@ -149,15 +149,16 @@ _SCHEDULING: Final = (
     rule(
         "more replicas to be scheduled than there are",
         ".scheduling.minAvailable",
-        "minAvailable exceeds the number of replicas of chief, worker and ps; reduce it, or remove it for all of them",
+        "minAvailable exceeds the number of replicas of chief, worker and ps; reduce it, or remove it to require all "
+        "of them",
         scheduling={"minAvailable": 3},
     ),
     *(
         rule(
             f"a queue with gang {gang}",
             ".scheduling.queue",
-            "queue requires scheduling.gang Kueue or Volcano, or Auto, which chooses the one that is there; change "
-            "gang, or remove queue",
+            "queue requires scheduling.gang Kueue or Volcano, or Auto, which chooses the one that is installed; "
+            "change gang, or remove queue",
             scheduling={"gang": gang, "queue": "team-a"},
         )
         for gang in ("None", "Native", "Coscheduling")
