@@ -20,13 +20,13 @@ from support.factories import (
     view,
 )
 from support.statuses import STATED
+from tfdist_operator.kube.merge_patch import merge_patch
 
 from tfdist.contract import Restarts
 from tfdist.observed.gang_record import stored_record
 from tfdist.outcome import read_status, read_status_json
 from tfdist.render.gang import GangName
 from tfdist.status.phase import is_terminal, phase_of
-from tfdist_operator.kube.merge_patch import merge_patch
 
 STORED: list[dict[str, Any]] = json.loads(Path(statuses.__file__).with_name("stored_statuses.json").read_bytes())
 BOTH = "worker-0:R worker-1:R"
