@@ -5,9 +5,7 @@ import io
 import os
 import pathlib
 import signal
-import sys
 import tarfile
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +16,8 @@ from support.api import Api, Json
 from support.factories import manifest
 
 from tfdist import Client
+from tfdist.cli.commands import attach
+from tfdist.cli.kinds import Reference
 from tfdist.cli.main import main
 from tfdist.client import creation
 from tfdist.client.api_server import ApiServer
@@ -267,14 +267,12 @@ def test_a_run_submits_and_ends_with_the_exit_code_of_the_job(
 ) -> None:
     # given
     followed: list[tuple[str, str]] = []
-    attach: Any = types.ModuleType("tfdist.cli.commands.attach")
 
-    def execute(client: Client, name: str) -> int:
-        followed.append((client.namespace, name))
+    def follow(client: Client, reference: Reference) -> int:
+        followed.append((client.namespace, reference.name))
         return 42
 
-    attach.execute = execute
-    monkeypatch.setitem(sys.modules, "tfdist.cli.commands.attach", attach)
+    monkeypatch.setattr(attach, "follow", follow)
     write("train.py")
     # then
     assert main(["run", "--name", "mine", "--", "python", "train.py"]) == 42, capsys.readouterr().err

@@ -8,9 +8,10 @@ import pytest
 from support.stored_jobs import stored
 
 from tfdist.api.status import JobPhase
-from tfdist.cli.commands import attach, control, describe
+from tfdist.cli.commands import attach, control, show
 from tfdist.cli.errors import CommandError
-from tfdist.cli.find import command
+from tfdist.cli.find import to_copy
+from tfdist.cli.kinds import Reference
 from tfdist.client.api_server import ApiServer
 from tfdist.client.client import Client
 from tfdist.client.errors import Forbidden, NoCluster, NotFound, NotPossible
@@ -51,6 +52,11 @@ class Jobs(Client):
         raise Forbidden("events is forbidden")
 
 
+def change(client: Client, names: list[str], action: str, *, wait: bool = False, timeout: str | None = None) -> int:
+    actions = {"suspend": control.SUSPEND, "resume": control.RESUME, "restart": control.RESTART}
+    return control.change(client, list(map(Reference.parse, names)), actions[action], wait=wait, timeout=timeout)
+
+
 @pytest.mark.parametrize(
     ("action", "phases", "code"),
     [
@@ -63,13 +69,13 @@ class Jobs(Client):
     ],
 )
 def test_a_wait_ends_with_the_phase_that_the_command_leads_to(action: str, phases: list[str], code: int) -> None:
-    assert control.execute(Jobs(a=phases), ["a"], action, wait=True, timeout="0s") == code
+    assert change(Jobs(a=phases), ["a"], action, wait=True, timeout="0s") == code
 
 
 def test_a_failed_request_decides_the_exit_code_before_a_timeout(capsys: pytest.CaptureFixture[str]) -> None:
     client = Jobs(a=["Running"], b=["Running", "Suspended"])
 
-    assert control.execute(client, ["a", "missing", "b"], "suspend", wait=True, timeout="0s") == 2
+    assert change(client, ["a", "missing", "b"], "suspend", wait=True, timeout="0s") == 2
     out, err = capsys.readouterr()
     assert out == "tfdistjob/a suspended\ntfdistjob/b suspended\n"
     assert err.splitlines() == [
@@ -80,7 +86,7 @@ def test_a_failed_request_decides_the_exit_code_before_a_timeout(capsys: pytest.
 
 
 def test_a_name_that_is_given_twice_is_changed_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert control.execute(Jobs(a=["Running"]), ["a", "tfdistjob/a"], "suspend", wait=False, timeout=None) == 0
+    assert change(Jobs(a=["Running"]), ["a", "tfdistjob/a"], "suspend") == 0
     assert capsys.readouterr().out == "tfdistjob/a suspended\n"
 
 
@@ -90,7 +96,7 @@ def test_a_cluster_that_does_not_answer_ends_the_command(capsys: pytest.CaptureF
             raise NoCluster(name)
 
     with pytest.raises(NoCluster, match=r"^a$"):
-        control.execute(Away(), ["a", "b"], "suspend", wait=False, timeout=None)
+        change(Away(), ["a", "b"], "suspend")
     assert capsys.readouterr() == ("", "")
 
 
@@ -98,7 +104,7 @@ def test_a_timeout_that_is_no_duration_changes_nothing() -> None:
     client = Jobs(a=["Running"])
 
     with pytest.raises(CommandError, match="write a duration"):
-        control.execute(client, ["a"], "suspend", wait=True, timeout="soon")
+        change(client, ["a"], "suspend", wait=True, timeout="soon")
     assert client.changes == {}
 
 
@@ -109,23 +115,23 @@ def test_the_number_of_workers_of_a_job_without_workers_is_not_changed() -> None
 
     client = OneChief(a=["Suspended"])
     with pytest.raises(NotPossible, match=r'job "a" has no workers: spec\.worker is not set'):
-        control.scale(client, "a", 3)
+        control.set_workers(client, "a", 3)
     assert client.changes == {}
 
 
 @pytest.mark.parametrize("final", [JobPhase.SUCCEEDED, JobPhase.FAILED])
 def test_a_finished_job_is_not_scaled(final: JobPhase) -> None:
     with pytest.raises(NotPossible, match=rf"cannot be scaled: it has finished \({final}\)"):
-        control.scale(Jobs(a=[final]), "a", 3)
+        control.set_workers(Jobs(a=[final]), "a", 3)
 
 
 def test_a_command_to_copy_has_the_namespace_only_if_it_is_not_that_of_the_context() -> None:
-    assert command(Jobs(), "resume", "a") == "tfdist resume a"
-    assert command(Jobs(own="default"), "resume", "a") == "tfdist resume a -n team"
+    assert to_copy(Jobs(), "resume", "a") == "tfdist resume a"
+    assert to_copy(Jobs(own="default"), "resume", "a") == "tfdist resume a -n team"
 
 
 def test_a_job_is_described_without_the_right_to_read_events(capsys: pytest.CaptureFixture[str]) -> None:
-    assert describe.execute(Jobs(a=["Running"]), "a") == 0
+    assert show.print_description(Jobs(a=["Running"]), Reference.parse("a")) == 0
     assert capsys.readouterr().out.endswith("Events:          not available: events is forbidden\n")
 
 
@@ -147,7 +153,7 @@ def test_a_job_without_checkpoints_is_reported_to_begin_again(
             progress = {} if step is None else {"progress": {"step": step}}
             return stored(name, {"phase": "Running"} | progress, **spec)
 
-    assert control.execute(Trained(a=["Running"]), ["a"], action, wait=False, timeout=None) == 0
+    assert change(Trained(a=["Running"]), ["a"], action) == 0
     loss = "warning: a has no spec.checkpoint: it begins again at step 0, and loses 500 steps, unless"
     assert (loss in capsys.readouterr().err) is is_shown
 

@@ -11,8 +11,8 @@ import yaml
 from support.factories import manifest
 from support.tfjobs import tfjob
 
+from tfdist import convert as conversions
 from tfdist.cli import documents, manifests
-from tfdist.cli.commands import convert as command
 from tfdist.cli.main import main
 from tfdist.convert import CannotConvert, Conversion, Note
 from tfdist.validation import FieldError
@@ -45,7 +45,7 @@ def converted(given: Mapping[str, Any]) -> Conversion:
 
 @pytest.fixture(autouse=True)
 def conversion(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
-    monkeypatch.setattr(command, "convert", converted)
+    monkeypatch.setattr(conversions, "convert", converted)
     monkeypatch.chdir(tmp_path)
 
 

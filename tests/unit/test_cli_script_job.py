@@ -8,7 +8,7 @@ from tfdist import validation
 from tfdist.api.training import TrainingSpec
 from tfdist.cli.commands import run
 from tfdist.cli.errors import CommandError
-from tfdist.cli.script_job import script_job
+from tfdist.cli.new_job import script_job
 
 
 @pytest.mark.parametrize(
@@ -23,18 +23,18 @@ from tfdist.cli.script_job import script_job
 )
 def test_the_name_of_the_job_is_that_of_the_script(tmp_path: Path, file: str, name: str) -> None:
     (tmp_path / file).write_text("")
-    (document,) = script_job(str(tmp_path / file), ["--epochs", "3"], workers=2)
-    job = validation.parse(document.value)
+    manifest = script_job(str(tmp_path / file), ["--epochs", "3"], workers=2)
+    job = validation.parse(manifest)
     assert job.metadata.name == name
     assert job.spec.worker is not None
     assert job.spec.worker.replicas == 2
-    assert document.value["spec"]["training"] == {"script": str(tmp_path / file), "args": ["--epochs", "3"]}
+    assert manifest["spec"]["training"] == {"script": str(tmp_path / file), "args": ["--epochs", "3"]}
 
 
 def test_a_script_without_arguments_has_none(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
-    (document,) = script_job(str(tmp_path / "train.py"), [], workers=1)
-    assert validation.parse(document.value).spec.training == TrainingSpec(script=str(tmp_path / "train.py"))
+    manifest = script_job(str(tmp_path / "train.py"), [], workers=1)
+    assert validation.parse(manifest).spec.training == TrainingSpec(script=str(tmp_path / "train.py"))
 
 
 def test_a_script_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -51,4 +51,4 @@ def test_a_script_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 )
 def test_a_manifest_has_its_own_size_and_arguments(arguments: list[str], workers: int | None, message: str) -> None:
     with pytest.raises(CommandError, match=message):
-        run.execute("job.yaml", arguments, workers=workers, state=None, volumes=(), entry_point="", in_place=False)
+        run.run_here("job.yaml", arguments, workers=workers, state=None, volumes=(), entry_point="", in_place=False)

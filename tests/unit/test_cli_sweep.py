@@ -18,8 +18,9 @@ from support.stored_sweeps import FAILED_SWEEP, NEW_SWEEP, RUNNING_SWEEP, SUCCEE
 from support.sweeps import sweep_manifest
 from support.transcripts import WIDTHS, Transcript, check, transcript
 
-from tfdist.cli.commands import sweep_attach
+from tfdist.cli.commands import attach
 from tfdist.cli.main import main
+from tfdist.client.client import Client
 from tfdist.client.sweeps import SweepHandle
 
 every_width = pytest.mark.parametrize("width", WIDTHS)
@@ -88,14 +89,15 @@ def test_a_run_creates_a_sweep_and_follows_it(cluster: StoredCluster, capsys: py
 def test_a_detached_sweep_goes_on(
     cluster: StoredCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_: SweepHandle) -> None:
-        raise KeyboardInterrupt
+    def interrupted(_: Client, handle: SweepHandle) -> int:
+        raise KeyboardInterrupt(handle.name)
 
-    monkeypatch.setattr(sweep_attach, "_follow", interrupted)
+    monkeypatch.setattr(attach, "_follow_sweep", interrupted)
 
     assert main(["sweep", "attach", "fashion-lr"]) == 130
-    expected = "detached; fashion-lr goes on. Attach again: tfdist sweep attach fashion-lr\n"
-    assert capsys.readouterr() == ("", expected)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("detached; fashion-lr goes on. Attach again: tfdist sweep attach fashion-lr; stop it")
     assert f"{SWEEPS}/fashion-lr" in cluster.objects
 
 
@@ -236,3 +238,47 @@ def test_a_dry_run_creates_nothing(kind: str, cluster: StoredCluster, capsys: py
     else:
         assert out == "tfdistsweep/second created (server dry run)\n"
     assert f"{SWEEPS}/second" not in cluster.objects
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    ("general", "of_the_group"),
+    [
+        (["list", "sweeps"], ["sweep", "list"]),
+        (["get", "sweep/fashion-lr"], ["sweep", "get", "fashion-lr"]),
+        (
+            ["get", "sweep/fashion-lr", "-o", "yaml"],
+            ["sweep", "get", "tfdistsweep.tfdist.dev/fashion-lr", "-o", "yaml"],
+        ),
+        (["describe", "sweep/fashion-lr"], ["sweep", "describe", "fashion-lr"]),
+        (["wait", "sweep/prices"], ["sweep", "wait", "prices"]),
+        (["suspend", "sweep/new"], ["sweep", "suspend", "new"]),
+    ],
+)
+def test_the_commands_for_jobs_take_sweeps_by_their_kind(
+    general: list[str], of_the_group: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (main(general), capsys.readouterr()) == (main(of_the_group), capsys.readouterr())
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_command_for_jobs_alone_rejects_a_sweep(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["restart", "sweep/new"]) == 2
+    assert capsys.readouterr().err == "sweep/new: this command needs a job\n"
+
+
+def test_the_suspension_of_a_sweep_is_waited_for(cluster: StoredCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    # given a controller that suspends it
+    metadata = RUNNING_SWEEP.manifest["metadata"]
+    status = {**RUNNING_SWEEP.manifest["status"], "phase": "Suspended", "conditions": []}
+    cluster.watched["fashion-lr"] = [{**RUNNING_SWEEP.manifest, "metadata": metadata, "status": status}]
+    # then
+    assert main(["sweep", "suspend", "fashion-lr", "--wait"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "fashion-lr Suspended"
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("arguments", [["sweep", "delete", "new"], ["delete", "sweep/new", "--timeout", "1h"]])
+def test_the_deletion_of_a_sweep_ends_when_it_is_gone(arguments: list[str], cluster: StoredCluster) -> None:
+    assert main(arguments) == 0
+    assert f"{SWEEPS}/new" not in cluster.objects

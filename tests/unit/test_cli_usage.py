@@ -141,7 +141,7 @@ def test_wrong_usage_of_cost_is_one_line_before_any_request(
 @pytest.mark.parametrize("command", ["top", "cost"])
 def test_each_command_has_help_with_its_exit_codes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
-    assert "Exit code:" in capsys.readouterr().out
+    assert "  Exits " in capsys.readouterr().out
 
 
 class OneStream:

@@ -81,6 +81,13 @@ def test_sweeps_are_completed_after_the_commands_of_their_group(complete: Any) -
     assert complete("sweep", "delete", "prices", "") == ["fashion-lr"]
 
 
+def test_after_the_kind_its_names_are_completed(complete: Any) -> None:
+    assert complete("get", "sweep/") == ["sweep/fashion-lr", "sweep/prices"]
+    assert complete("delete", "sweep/prices", "sweep/") == ["sweep/fashion-lr"]
+    assert complete("sweep", "get", "job/fas") == ["job/fashion", "job/fast"]
+    assert complete("get", "pod/") == []
+
+
 def test_after_the_job_its_replicas_are_completed_each_once(server: ListServer, complete: Any) -> None:
     # given two attempts of one replica, another one, and a pod that is none
     labels = [("worker", "0"), ("worker", "0"), ("evaluator", "0")]

@@ -10,28 +10,28 @@ import typer
 from typer.exceptions import TyperException
 
 from tfdist import __version__
-from tfdist.cli.command_line import CommandGroup
-from tfdist.cli.declarations.control import control
-from tfdist.cli.declarations.evaluate import evaluate
-from tfdist.cli.declarations.init import init
-from tfdist.cli.declarations.jobs import jobs
-from tfdist.cli.declarations.logs import logs
-from tfdist.cli.declarations.offline import offline
-from tfdist.cli.declarations.submit import submit
-from tfdist.cli.declarations.sweep_group import sweep_group
-from tfdist.cli.declarations.tools import tools
-from tfdist.cli.declarations.usage import usage
-from tfdist.cli.errors import MISSING_EXTRA, CommandError
+from tfdist.cli.command_line import LazyGroup
+from tfdist.cli.command_table import COMMANDS, SWEEP_COMMANDS, SWEEP_HELP
+from tfdist.cli.errors import CommandError, missing_package
 from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.kinds import SWEEP
 from tfdist.cli.output import message
 from tfdist.client.errors import ClientError
 
 
-class _Commands(CommandGroup):
+class _Commands(LazyGroup):
     """Exits with the integer that a command returns, or with the exit code for the exception that it raises."""
+
+    entries = COMMANDS
 
     def invoke(self, ctx: Any) -> NoReturn:
         raise typer.Exit(_guarded(lambda: super(_Commands, self).invoke(ctx), debug=ctx.params["debug"]))
+
+
+class _Sweeps(LazyGroup):
+    """The commands for sweeps: a name without a kind is the name of a sweep."""
+
+    entries = SWEEP_COMMANDS
 
 
 app = typer.Typer(
@@ -43,16 +43,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
-app.add_typer(submit)
-app.add_typer(evaluate)
-app.add_typer(jobs)
-app.add_typer(control)
-app.add_typer(logs)
-app.add_typer(sweep_group)
-app.add_typer(tools)
-app.add_typer(usage)
-app.add_typer(init)
-app.add_typer(offline)
+app.add_typer(
+    typer.Typer(
+        name="sweep",
+        cls=_Sweeps,
+        help=SWEEP_HELP,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"max_content_width": 120, "obj": SWEEP},
+    )
+)
 
 
 def _print_version(value: bool) -> None:
@@ -98,8 +98,8 @@ def _guarded(command: Callable[[], int], *, debug: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.CLOSED_PIPE
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] == "yaml":
-            print(MISSING_EXTRA, file=sys.stderr)
+        if advice := missing_package(error):
+            message(advice)
             return ExitCode.FAILED
         return _report_bug(error, debug=debug)
     return code

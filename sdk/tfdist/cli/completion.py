@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from tfdist.cli.cluster import connect
+from tfdist.cli.connection import Connection
+from tfdist.cli.errors import CommandError
+from tfdist.cli.kinds import JOB, SWEEP, Kind, Reference
 
 if TYPE_CHECKING:
     from tfdist.client.client import Client
@@ -22,14 +24,26 @@ _LIMIT: Final = 500
 """Names of one answer."""
 
 
+def names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the jobs of the namespace, after `sweep/` its sweeps, without those already on the command line."""
+    kind: Kind = ctx.obj or JOB
+    prefix, slash, _ = incomplete.rpartition("/")
+    with contextlib.suppress(CommandError):  # an unknown kind
+        kind = Reference.parse(incomplete, kind).kind
+        excluded = [Reference.parse(name, kind).name for name in ctx.params.get("names") or ()]
+        found = set(_of_cluster(ctx, lambda client: _names(client, kind))) - set(excluded)
+        return _matching([f"{prefix}{slash}{name}" for name in found], incomplete)
+    return []
+
+
 def job_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the jobs of the namespace, without those that the command line already has."""
-    return _matching(_of_cluster(ctx, _jobs), incomplete, excluded=ctx.params.get("names") or ())
+    """Return the jobs of the namespace."""
+    return _matching(_of_cluster(ctx, lambda client: _names(client, JOB)), incomplete)
 
 
 def sweep_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the sweeps of the namespace, without those that the command line already has."""
-    return _matching(_of_cluster(ctx, _sweeps), incomplete, excluded=ctx.params.get("names") or ())
+    """Return the sweeps of the namespace."""
+    return _matching(_of_cluster(ctx, lambda client: _names(client, SWEEP)), incomplete)
 
 
 def evaluated(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -44,7 +58,7 @@ def replicas(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the namespaces of the cluster, and those of the contexts, for users who may not list the former."""
+    """Return the namespaces of the cluster and of the contexts; some users may not list the namespaces of a cluster."""
     return _matching([*_contexts(ctx).values(), *_of_cluster(ctx, _namespaces)], incomplete)
 
 
@@ -63,26 +77,27 @@ def phases(incomplete: str) -> list[str]:
     return [incomplete + phase[len(incomplete) :] for phase in matches]
 
 
-def _matching(names: Iterable[str], incomplete: str, excluded: Iterable[str] = ()) -> list[str]:
-    return sorted({name for name in names if name.startswith(incomplete)} - set(excluded))
+def _matching(words: Iterable[str], incomplete: str) -> list[str]:
+    return sorted({word for word in words if word.startswith(incomplete)})
 
 
 def _of_cluster(ctx: typer.Context, read: Callable[["Client"], list[str]]) -> list[str]:
     """Return what `read` returns within a second for the client of the options typed so far; else nothing."""
     logging.disable()  # the client reports a login that fails
-    options = [ctx.params.get(option) for option in ("namespace", "context", "kubeconfig")]
-    names: list[str] = []
+    namespace, context, kubeconfig = map(ctx.params.get, ("namespace", "context", "kubeconfig"))
+    connection = Connection(namespace, context, kubeconfig)
+    found: list[str] = []
 
     def ask() -> None:
         with contextlib.suppress(Exception):
-            names.extend(read(connect(*options)))
+            found.extend(read(connection.client()))
 
     with contextlib.suppress(ModuleNotFoundError):
         import tfdist.client.client  # noqa: F401, PLC0415  its import, half a second, is not the time of the cluster
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     thread.join(_SECONDS)
-    return list(names)
+    return list(found)
 
 
 def _contexts(ctx: typer.Context) -> dict[str, str]:
@@ -94,30 +109,23 @@ def _contexts(ctx: typer.Context) -> dict[str, str]:
     return {}
 
 
-def _jobs(client: "Client") -> list[str]:
-    from tfdist.client.paths import jobs_path  # noqa: PLC0415  as above
+def _names(client: "Client", kind: Kind) -> list[str]:
+    from tfdist.client.paths import jobs_path, sweeps_path  # noqa: PLC0415  as above
 
-    return _names(client, jobs_path(client.namespace))
-
-
-def _sweeps(client: "Client") -> list[str]:
-    from tfdist.client.paths import sweeps_path  # noqa: PLC0415  as above
-
-    return _names(client, sweeps_path(client.namespace))
+    return _listed(client, (jobs_path if kind is JOB else sweeps_path)(client.namespace))
 
 
 def _namespaces(client: "Client") -> list[str]:
-    return _names(client, "/api/v1/namespaces")
+    return _listed(client, "/api/v1/namespaces")
 
 
-def _names(client: "Client", path: str) -> list[str]:
+def _listed(client: "Client", path: str) -> list[str]:
     items: list[dict[str, Any]] = client.api.request("GET", path, query={"limit": _LIMIT})["items"]
     return [str(item["metadata"]["name"]) for item in items]
 
 
 def _replicas(client: "Client", name: str) -> list[str]:
-    from tfdist.cli.find import without_kind  # noqa: PLC0415  as above
     from tfdist.render.names import INDEX_LABEL, ROLE_LABEL  # noqa: PLC0415  as above
 
-    labels = [pod["metadata"]["labels"] for pod in client.pods(without_kind(name))]
+    labels = [pod["metadata"]["labels"] for pod in client.pods(Reference.parse(name).name)]
     return [f"{item[ROLE_LABEL]}-{item[INDEX_LABEL]}" for item in labels if ROLE_LABEL in item and INDEX_LABEL in item]

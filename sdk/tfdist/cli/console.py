@@ -19,8 +19,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from tfdist.contract_reports import ProgressReport
 from tfdist.local import progress
+from tfdist.local.progress import Shown
 from tfdist.printable import printable, printable_line
 from tfdist.progress import percent
 
@@ -83,7 +83,7 @@ class RunConsole:
             with self._ignoring_closed_terminal():
                 self._terminal.print(_Lines([(self._prefix(name), line) for name, line in lines]), end="")
 
-    def progress(self, phase: str, report: ProgressReport | None) -> None:
+    def progress(self, phase: str, report: Shown | None) -> None:
         """Show the progress: at once on a terminal, elsewhere if it has changed and 10 s have passed."""
         with self._ignoring_closed_terminal():
             if self._terminal.is_terminal and not self._terminal.is_dumb_terminal:
@@ -118,7 +118,7 @@ class RunConsole:
                 raise
 
 
-def _display(phase: str, report: ProgressReport | None, width: int) -> Table:
+def _display(phase: str, report: Shown | None, width: int) -> Table:
     """Return the progress as one row: phase, bar, details; the end of the details, the metrics, is cut to `width`."""
     row = Table.grid(padding=(0, _GAP))
     done = percent(report.step, report.total_steps, report.percent) if report else None

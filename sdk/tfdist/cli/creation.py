@@ -1,12 +1,14 @@
 """Creates the job of a command, reports it and the next command, and follows the job on request."""
 
-import importlib
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfdist.cli import manifests
-from tfdist.cli.find import RESOURCE, command
+from tfdist.cli.commands import attach
+from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.find import to_copy
+from tfdist.cli.kinds import JOB, Reference
 from tfdist.cli.output import collected_warnings, message, show_warnings
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 def create(
     submission: "Submission", connected: Callable[[], "Client"], *, dry_run: str | None, follow: bool = False
 ) -> int:
-    """Create a job with what it needs, or nothing, and return the exit code: 0, or with `follow` that of the job.
+    """Create a job with what it needs, or nothing, and return the exit code: 0, or with `follow` the job's.
 
     Args:
         submission: the job.
@@ -30,20 +32,17 @@ def create(
         manifests.write_yaml(
             sys.stdout, [(manifest, []) for manifest in (*submission.config_maps, *code, submission.job)]
         )
-        return 0
+        return ExitCode.OK
     client = connected()
     with collected_warnings() as caught:
         handle = client.create(submission, dry_run=dry_run is not None)
     show_warnings(caught)
     if dry_run is not None:
-        print(f"{RESOURCE}/{handle.name} created (server dry run)")
-        return 0
-    print(f"{RESOURCE}/{handle.name} created", flush=True)
+        print(f"{JOB.resource}/{handle.name} created (server dry run)")
+        return ExitCode.OK
+    print(f"{JOB.resource}/{handle.name} created", flush=True)
     inside = client.in_namespace(handle.namespace)
     if follow:
-        # imported by name: a command is imported only when it runs
-        attach: Any = importlib.import_module("tfdist.cli.commands.attach")
-        status: int = attach.execute(inside, handle.name)
-        return status
-    message(f"follow it: {command(inside, 'attach', handle.name)}")
-    return 0
+        return attach.follow(inside, Reference(JOB, handle.name))
+    message(f"follow it: {to_copy(inside, 'attach', handle.name)}")
+    return ExitCode.OK

@@ -1,4 +1,4 @@
-"""The text of `tfdist describe`: a pure function of a job and its events."""
+"""The text of `tfdist describe`: a pure function of a job and its events, or of a sweep."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -15,7 +15,8 @@ from tfdist.api.status import (
     TFDistJobStatus,
 )
 from tfdist.cli.history_sections import attempt_lines, usage_fields
-from tfdist.cli.job_table import PHASE_COLOURS, phase_of
+from tfdist.cli.kinds import JOB, Kind
+from tfdist.cli.object_table import PHASE_COLOURS, cell, phase_of
 from tfdist.cli.output import RESET, one_line
 from tfdist.cli.tables import age, ages, text_table, wrapped
 from tfdist.messages import count
@@ -27,30 +28,50 @@ from tfdist.timestamps import parse_time
 if TYPE_CHECKING:
     from tfdist.client.events import Event
     from tfdist.client.job import Job
+    from tfdist.client.stored import StoredObject
+    from tfdist.client.sweep import Sweep
 
 _LABEL: Final = 17
 _LAST_EVENTS: Final = 20
 _NONE: Final = "<none>"
 _DEFAULT_LIMIT: Final = 3
+_DEFAULT_METHOD: Final = "Random"
 _MOST_METRICS: Final = 8
 
 Field = tuple[str, str]
 
 
 def description(
-    job: "Job", events: "Sequence[Event] | str", now: datetime, *, width: int | None, colour: bool = False
+    kind: Kind,
+    stored: Any,
+    events: "Sequence[Event] | str",
+    now: datetime,
+    *,
+    width: int | None,
+    colour: bool = False,
 ) -> list[str]:
-    """Return the lines of the description of a job.
+    """Return the lines of the description of a job or sweep.
 
     Args:
-        job: as it was read.
-        events: of the job and its pods, newest last, or the reason why there are none.
+        kind: of the object.
+        stored: the job or sweep as it was read.
+        events: of a job and its pods, newest last, or the reason why there are none.
         now: the time that ages end at.
         width: of the terminal, to which text is wrapped; None does not wrap.
         colour: whether the phase is coloured.
     """
+    lines = _job_lines(stored, events, now, width) if kind is JOB else _sweep_lines(stored, now, width)
+    code = PHASE_COLOURS.get(phase_of(stored)) if colour else None
+    if code:
+        lines = [
+            f"{line[:_LABEL]}{code}{line[_LABEL:]}{RESET}" if line.startswith("Phase:") else line for line in lines
+        ]
+    return lines
+
+
+def _job_lines(job: "Job", events: "Sequence[Event] | str", now: datetime, width: int | None) -> list[str]:
     status = job.status
-    head = chain(_identity(job, now), _work(status, now), _results(status, now), _cluster(job, now))
+    head = chain(_job_fields(job, now), _work(status, now), _results(status, now), _cluster(job, now))
     lines = [line for field in head for line in field_lines(field, width)]
     failure = root_cause(status) or next(iter(reversed(status.failures or ())), None)
     if failure is not None:
@@ -60,14 +81,14 @@ def description(
     if fields := list(usage_fields(job, now)):
         lines += ["Usage:", *(line for field in fields for line in field_lines(field, width, "  "))]
     lines += attempt_lines(job, now, width)
-    lines += condition_lines(status.conditions or (), now, width)
-    lines += _events(job, events, now, width)
-    code = PHASE_COLOURS.get(phase_of(job)) if colour else None
-    if code:
-        lines = [
-            f"{line[:_LABEL]}{code}{line[_LABEL:]}{RESET}" if line.startswith("Phase:") else line for line in lines
-        ]
-    return lines
+    lines += _conditions(status.conditions or (), now, width)
+    return [*lines, *_events(job, events, now, width)]
+
+
+def _sweep_lines(sweep: "Sweep", now: datetime, width: int | None) -> list[str]:
+    fields = chain(_identity(sweep, sweep.message, now), _sweep_fields(sweep))
+    lines = [line for field in fields for line in field_lines(field, width)]
+    return [*lines, *_best(sweep, width), *_conditions(sweep.status.conditions or (), now, width)]
 
 
 def field_lines(field: Field, width: int | None, indent: str = "") -> list[str]:
@@ -78,13 +99,18 @@ def field_lines(field: Field, width: int | None, indent: str = "") -> list[str]:
     return [f"{start}{first}".rstrip(), *(f"{'':<{_LABEL}}{line}" for line in others)]
 
 
-def _identity(job: "Job", now: datetime) -> Iterator[Field]:
-    yield "Name", job.name
-    yield "Namespace", job.namespace
-    yield "Age", f"{age(now - parse_time(job.created))} (created {job.created})"
-    yield "Phase", phase_of(job)
-    if job.message:
-        yield "Message", job.message
+def _identity(stored: "StoredObject", text: str, now: datetime) -> Iterator[Field]:
+    """Yield what jobs and sweeps have; `text` is the reason of the phase."""
+    yield "Name", stored.name
+    yield "Namespace", stored.namespace
+    yield "Age", f"{age(now - parse_time(stored.created))} (created {stored.created})"
+    yield "Phase", phase_of(stored)
+    if text:
+        yield "Message", text
+
+
+def _job_fields(job: "Job", now: datetime) -> Iterator[Field]:
+    yield from _identity(job, job.message, now)
     cause = root_cause(job.status)
     for reason in _reasons(job.status):
         if (advice := remedy(reason)) and not (cause and cause.reason == reason):
@@ -219,8 +245,8 @@ def _replicas(status: TFDistJobStatus) -> list[str]:
     return ["Replicas:", *text_table(("Role", "Desired", "Ready", "Failed"), rows, width=None)]
 
 
-def condition_lines(conditions: Sequence[Condition], now: datetime, width: int | None) -> list[str]:
-    """Return the table of conditions; `width` is that of the terminal, None without one."""
+def _conditions(conditions: Sequence[Condition], now: datetime, width: int | None) -> list[str]:
+    """Return the table of conditions; `width` is the width of the terminal, None without one."""
     if not conditions:
         return [f"{'Conditions:':<{_LABEL}}{_NONE}"]
     rows = [
@@ -253,3 +279,42 @@ def _clean(text: str) -> str:
 
 def _ago(time: str, now: datetime) -> str:
     return f"{age(now - parse_time(time))} ago"
+
+
+def _sweep_fields(sweep: "Sweep") -> Iterator[Field]:
+    yield "Metric", f"{sweep.metric or _NONE}, {'Maximize' if sweep.maximizes else 'Minimize'}"
+    yield (
+        "Parameters",
+        ", ".join(str(parameter.get("name")) for parameter in sweep.spec.get("parameters") or ()) or _NONE,
+    )
+    yield "Search", _search(sweep.spec)
+    if stopping := sweep.spec.get("earlyStopping"):
+        yield "Early Stopping", f"{stopping.get('method')} from step {stopping.get('minSteps')}"
+    if trials := sweep.status.trials:
+        text = f"{trials.total}: {trials.running} running, {trials.succeeded} succeeded, {trials.stopped} stopped"
+        yield "Trials", f"{text}, {trials.failed} failed"
+
+
+def _search(spec: Mapping[str, Any]) -> str:
+    search: Mapping[str, Any] = spec.get("search") or {}
+    parts = [str(search.get("method") or _DEFAULT_METHOD)]
+    if trials := search.get("trials"):
+        parts.append(count(trials, "trial"))
+    if search.get("seed"):
+        parts.append(f"seed {search['seed']}")
+    return ", ".join([*parts, f"{spec.get('parallelism') or 1} at a time"])
+
+
+def _best(sweep: "Sweep", width: int | None) -> list[str]:
+    """Return the table of the best trials, whose checkpoints are kept."""
+    if not sweep.status.best:
+        return [f"{'Best Trials:':<{_LABEL}}{_NONE}"]
+    rows = [
+        [trial.job, cell(trial.value), str(trial.step), trial.checkpoint or "", _parameters(trial.parameters)]
+        for trial in sweep.status.best
+    ]
+    return ["Best Trials:", *text_table(("Job", "Value", "Step", "Checkpoint", "Parameters"), rows, width=width)]
+
+
+def _parameters(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={cell(value)}" for name, value in values.items())

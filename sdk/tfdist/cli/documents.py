@@ -20,22 +20,23 @@ MAX_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One manifest: its value, its file, its number in the file counted from 1, and its root node."""
+    """One manifest: its value, its file, its number in the file counted from 1, and its root node in YAML."""
 
     value: dict[str, Any]
     source: str
-    number: int
-    root: Node
+    number: int = 1
+    root: Node | None = None
+    """None for a manifest that was not written in YAML, such as one made from options: it is at line 1."""
     prefix: str = ""
     """Path of the document in a `List`: `items[3].`."""
 
     def locate(self, path: str) -> Position:
         """Return the position of the field `path`, or of the deepest part of the path that exists."""
-        return location.find(self.root, f"{self.prefix}{path}")
+        return location.find(self.root, f"{self.prefix}{path}") if self.root else Position(1, 1)
 
     def node(self, path: str) -> Node | None:
         """Return the YAML node of the field `path`, of the whole document for an empty path; None if it is absent."""
-        return location.node_at(self.root, f"{self.prefix}{path}".removesuffix("."))
+        return location.node_at(self.root, f"{self.prefix}{path}".removesuffix(".")) if self.root else None
 
 
 def read_all(paths: Iterable[str], unreadable: Callable[[DocumentError], None]) -> Iterator[Document]:

@@ -5,6 +5,16 @@ from typing import Final, NamedTuple
 MISSING_EXTRA: Final = "the command needs packages that are not installed: pip install 'tfdist[cli]'"
 
 
+_MISSING_CLIENT: Final = "this command needs the client: pip install 'tfdist[cli,client]'"
+_PACKAGES: Final = {"yaml": MISSING_EXTRA} | dict.fromkeys(("kubernetes", "pathspec", "urllib3"), _MISSING_CLIENT)
+
+
+def missing_package(error: Exception) -> str:
+    """Return what to install if `error` is the failed import of a package of an extra; otherwise ""."""
+    package = str(error.name).partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    return _PACKAGES.get(package, "")
+
+
 class Position(NamedTuple):
     """Line and column in a file, counted from 1."""
 

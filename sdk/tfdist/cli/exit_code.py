@@ -1,4 +1,4 @@
-"""The exit codes of the command `tfdist`, which otherwise passes on that of a job, a script or a shell."""
+"""The exit codes of the command `tfdist`, which otherwise passes on the exit code of a job, a script or a shell."""
 
 from enum import IntEnum
 

@@ -45,7 +45,7 @@ def text(answers: Answers, file: str, schema: str) -> str:
     """Return the manifest.
 
     Args:
-        answers: those of the user.
+        answers: of the user.
         file: name of the manifest, for a comment.
         schema: for editors, as a URL or a path relative to the manifest; empty for none.
     """

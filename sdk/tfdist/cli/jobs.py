@@ -51,7 +51,7 @@ def select(inputs: list[Document], path: str, purpose: str) -> list[Document]:
 
 
 def unchecked(inputs: list[Document], path: str, purpose: str, kind: DocumentKind = DocumentKind.JOB) -> list[Document]:
-    """Return the jobs among documents, or with `kind` the sweeps, valid or not; print a message if there is none.
+    """Return the jobs among documents, or with `kind` the sweeps, valid or not; print a message if there are none.
 
     Args:
         inputs: the documents.

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the completions of the last of the words after `kubectl tfdist`, then a directive, and return 0.
 
     Args:
-        arguments: the words, by default those of the process.
+        arguments: the words; default: the arguments of the process.
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or [""]
     # the protocol of Typer's own scripts for bash

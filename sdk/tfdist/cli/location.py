@@ -13,7 +13,7 @@ _INDEX: Final = re.compile(r"\.?\[(\d+)\]")
 _AFTER_KEY: Final = ("", ".", "[")
 
 Place = tuple[Node, Node, str]
-"""The node of a key or an item, that of its value, and the rest of a path."""
+"""The node of a key or an item, the node of its value, and the rest of a path."""
 
 
 def find(root: Node, path: str) -> Position:

@@ -16,7 +16,7 @@ this took a sixth of the time of `tfdist list`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line `arguments`, by default those of the process, and return the exit code."""
+    """Run the command line `arguments`, by default the arguments of the process, and return the exit code."""
     command_line = list(sys.argv[1:] if arguments is None else arguments)
     gc.set_threshold(_OBJECTS)
     if "--local" not in command_line:  # the processes of a local run inherit the environment

@@ -1,4 +1,4 @@
-"""The job of a command that has no manifest: `tfdist submit --workers 4 -- python train.py`."""
+"""Jobs without a manifest: `tfdist submit --workers 4 -- python train.py`, `tfdist run --local train.py`."""
 
 import re
 from collections.abc import Sequence
@@ -9,16 +9,16 @@ from typing import Any, Final, NamedTuple
 from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.training import SCRIPT_SUFFIX
 from tfdist.cli.errors import CommandError
-from tfdist.cli.script_job import job_name
 from tfdist.podspec.resources import NVIDIA_GPU
 
 _PYTHON: Final = re.compile(r"python(3(\.\d+)?)?")
 _MODULE: Final = "-m"
+_NAME_CHARACTERS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """Options of a command that stand for fields of a manifest; None for those that are not given."""
+    """Options of a command that stand for fields of a manifest; None if an option is not given."""
 
     name: str | None = None
     workers: int | None = None
@@ -28,7 +28,7 @@ class JobOptions:
 
     @property
     def given(self) -> list[str]:
-        """Those that are given, except for the name, which a manifest may have too."""
+        """The options that are given, except for the name, which a manifest may have too."""
         values = {"--workers": self.workers, "--gpus": self.gpus, "--image": self.image, "--env": self.env or None}
         return [option for option, value in values.items() if value is not None]
 
@@ -82,6 +82,41 @@ def new_job(command: Sequence[str], options: JobOptions) -> dict[str, Any]:
     stem = Path(script.target).stem if script else PurePath(command[0]).name
     name = {"name": options.name} if options.name else {"generateName": f"{job_name(stem)}-"}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": name, "spec": spec}
+
+
+def is_script(path: str) -> bool:
+    """Return whether `path` is a Python script, and no manifest."""
+    return path.endswith(SCRIPT_SUFFIX)
+
+
+def script_job(path: str, arguments: Sequence[str], workers: int) -> dict[str, Any]:
+    """Return the manifest of a job that runs a script in `workers` replicas, with `arguments`.
+
+    An exception ends the job at once: there is nothing to resume from, and the user is there to correct it.
+
+    Raises:
+        CommandError: there is no such file.
+    """
+    script = Path(path)
+    if not script.is_file():
+        raise CommandError(f"{path}: no such file")
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": job_name(script.stem)},
+        "spec": {
+            "training": {"script": str(script.resolve()), **({"args": list(arguments)} if arguments else {})},
+            "worker": {"replicas": workers},
+            "runPolicy": {"backoffLimit": 0},
+        },
+    }
+
+
+def job_name(stem: str) -> str:
+    """Return a name of a job that resembles the name of a file."""
+    words = re.findall("[a-z0-9]+", stem.lower())
+    name = "-".join(words)[:_NAME_CHARACTERS].strip("-")
+    return name if name[:1].isalpha() else f"script-{name}".rstrip("-")
 
 
 def _variable(assignment: str) -> dict[str, str]:

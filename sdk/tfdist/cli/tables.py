@@ -14,7 +14,7 @@ Row = Sequence[str]
 
 _GAP: Final = 3
 _NARROW_GAP: Final = 2
-"""Spaces between columns: those of kubectl, and on a terminal, if space is short."""
+"""Spaces between columns: as in kubectl, and on a terminal if space is short."""
 _LEAST_TEXT: Final = 30
 """Least columns for wrapped text in the last column of a table; with fewer it is below its row."""
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from tfdist.api.history_status import Usage
-from tfdist.cli.job_table import PHASE_COLOURS, phase_of
+from tfdist.cli.object_table import PHASE_COLOURS, phase_of
 from tfdist.cli.tables import Column, table
 from tfdist.timestamps import parse_time
 

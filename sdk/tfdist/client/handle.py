@@ -89,7 +89,7 @@ class JobHandle:
             raise JobFailed(f"{job.name} {job.phase.lower()}: {job.message}")
         return result_of(job)
 
-    def wait_for(self, phases: Iterable[JobPhase] = (), timeout: float | None = None) -> Job:
+    def wait_for(self, phases: Iterable[str] = (), timeout: float | None = None) -> Job:
         """Wait until the job has one of `phases`, or has ended, and return it.
 
         Raises:

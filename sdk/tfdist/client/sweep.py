@@ -37,9 +37,14 @@ class Sweep(StoredObject):
         return self.status.phase or SweepPhase.PENDING
 
     @property
+    def is_current(self) -> bool:
+        """Whether the status describes the stored specification."""
+        return self.status.observed_generation == self.generation
+
+    @property
     def is_finished(self) -> bool:
         """Whether the sweep has ended. An invalid one can be corrected, but does nothing until then."""
-        return self.phase in FINISHED and self.status.observed_generation == self.generation
+        return self.phase in FINISHED and self.is_current
 
     @property
     def condition(self) -> SweepCondition | None:

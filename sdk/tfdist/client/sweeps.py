@@ -3,7 +3,7 @@
 import builtins
 import contextlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND
@@ -227,21 +227,22 @@ class SweepHandle:
             NotFound: it has been deleted.
             ClientError: a request failed.
         """
-        sweep = self.wait_finished(timeout)
+        sweep = self.wait_for(timeout=timeout)
         if sweep.exit_code:
             raise SweepFailed(f"{sweep.name} {sweep.phase.lower()}: {sweep.message}")
         return sweep.results()
 
-    def wait_finished(self, timeout: float | None = None) -> Sweep:
-        """Wait until the sweep has ended in any way, and return it.
+    def wait_for(self, phases: Iterable[str] = (), timeout: float | None = None) -> Sweep:
+        """Wait until the sweep has one of `phases`, or has ended in any way, and return it.
 
         Raises:
-            WaitTimeout: it has not ended in time.
+            WaitTimeout: it has not got there in time.
             NotFound: it has been deleted.
             ClientError: a request failed.
         """
+        wanted = frozenset(phases)
         for sweep in self.watch(seconds=timeout):
-            if sweep.is_finished:
+            if sweep.is_finished or (sweep.phase in wanted and sweep.is_current):
                 return sweep
         reason = f": {self._sweep.message}" if self._sweep.message else ""
         raise WaitTimeout(f"{self.name} is {self._sweep.phase} after {timeout:g} s{reason}")
@@ -266,6 +267,20 @@ class SweepHandle:
     def delete(self) -> None:
         """Delete the sweep with its jobs, and no other one of its name."""
         self._sweeps.delete(self.name, uid=self._sweep.uid)
+
+    def wait_deleted(self, timeout: float | None = None) -> None:
+        """Wait until the sweep is deleted, after `delete`; the cluster then deletes its jobs.
+
+        Raises:
+            WaitTimeout: it is not gone in time.
+            ClientError: a request failed.
+        """
+        try:
+            for _ in self.watch(seconds=timeout):
+                pass
+        except NotFound:
+            return
+        raise WaitTimeout(f'after {timeout:g} s there is still sweep "{self.name}"')
 
     def _read(self, sweep: Sweep) -> Sweep:
         if sweep.uid != self._sweep.uid:

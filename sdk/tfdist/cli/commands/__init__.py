@@ -1,1 +1,1 @@
-"""Implementations of the commands: `execute` returns the exit code. `tfdist.cli.app` imports them on demand."""
+"""The commands: declaration and body. `tfdist.cli.command_table` lists them, and a call imports the module of one."""

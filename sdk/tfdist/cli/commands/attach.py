@@ -1,45 +1,91 @@
-"""`tfdist attach JOB`: follows the logs, phases and progress of a job to its end; the job does not depend on it."""
+"""`tfdist attach NAME`: follows a job or sweep to its end; the job or sweep does not depend on it."""
 
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from tfdist import outcome
 from tfdist.api.status import ExportStatus, JobPhase
+from tfdist.cli import find
+from tfdist.cli.command_line import command
+from tfdist.cli.commands.wait import headline
+from tfdist.cli.connection import Connection
 from tfdist.cli.console import RunConsole
 from tfdist.cli.exit_code import ExitCode
-from tfdist.cli.find import attach, command, without_kind
+from tfdist.cli.find import to_copy
+from tfdist.cli.kinds import JOB, Reference
 from tfdist.cli.log_view import LogView, leader_name, new_console, shown_replicas
+from tfdist.cli.options import AllReplicas, Name
 from tfdist.cli.output import message
-from tfdist.client.client import Client
 from tfdist.client.handle import JobHandle
 from tfdist.client.job import Job, result_of
 from tfdist.client.logs import LogOptions, LogSource
-from tfdist.contract import MAIN_CONTAINER, Phase, Role
-from tfdist.contract_reports import ProgressReport
+from tfdist.contract import MAIN_CONTAINER
 from tfdist.local import progress
 
+if TYPE_CHECKING:
+    from tfdist.client.client import Client
+    from tfdist.client.sweeps import SweepHandle
 
-def execute(client: Client, name: str, *, tail: int | None = None, all_replicas: bool = False) -> int:
-    """Follow a job and return its exit code, or 130 after Ctrl-C.
+
+@command
+def attach(
+    connection: Connection,
+    name: Name,
+    *,
+    tail: Annotated[int, typer.Option(metavar="N", min=1, help="Begin with the last N lines of each replica.")] = 10,
+    all_replicas: AllReplicas = False,
+) -> int:
+    """Follow a job or sweep to its end.
+
+    Of a job, prints the logs, phases and progress, and the result; of a sweep, the phase, the best trial and the number
+    of trials after each change. Ctrl-C detaches; the job or sweep goes on.
+
+    Exits 0 if it succeeds, 124 if it exceeds a deadline, 130 after Ctrl-C, 2 if a request fails; otherwise with the
+    exit code of the replica that failed the job, or 1 for a sweep that fails or is invalid.
+    """
+    return follow(connection.client(), connection.find(name), tail=tail, all_replicas=all_replicas)
+
+
+def follow(client: "Client", reference: Reference, *, tail: int | None = None, all_replicas: bool = False) -> int:
+    """Follow a job or sweep and return its exit code, or 130 after Ctrl-C.
 
     Args:
-        client: in the namespace of the job.
-        name: of the job.
-        tail: begin with so many lines of each log; by default with all.
+        client: in its namespace.
+        reference: the job or sweep.
+        tail: begin with this number of lines of each log of a job; default: all.
         all_replicas: whether the logs of more than 16 replicas are shown.
 
     Raises:
-        ClientError: a request failed, or the job was deleted.
+        CommandError: it does not exist.
+        ClientError: a request failed, or it was deleted.
     """
-    name = without_kind(name)
+    kind, name = reference
     try:
-        return _follow(attach(client, name), tail, all_replicas=all_replicas)
+        if kind is JOB:
+            return _follow_job(find.attach(client, name), tail, all_replicas=all_replicas)
+        return _follow_sweep(client, find.attach_sweep(client, name))
     except KeyboardInterrupt:
-        message(_detach_text(client, name))
+        message(_detach_text(client, reference))
         return ExitCode.INTERRUPTED
 
 
-def _follow(handle: JobHandle, tail: int | None, *, all_replicas: bool) -> int:
+def _follow_sweep(client: "Client", handle: "SweepHandle") -> int:
+    previous = ""
+    for sweep in handle.watch():
+        current = headline(sweep)
+        if current != previous:
+            print(f"{sweep.name} {current}", flush=True)
+            previous = current
+        if sweep.is_finished:
+            break
+    message(f"results: {to_copy(client, 'sweep', 'results', handle.name)}")
+    return handle.sweep.exit_code
+
+
+def _follow_job(handle: JobHandle, tail: int | None, *, all_replicas: bool) -> int:
     console = new_console(handle.job)
     options = LogOptions(replicas=shown_replicas(handle.job, all_replicas=all_replicas), tail=tail)
     view, phases = LogView(console), _Phases(console, handle.job)
@@ -89,11 +135,13 @@ class _Phases:
         if headline != self._shown:
             self._console.message(headline)
         self._shown, self._phase, self._restarts = headline, job.phase, restarts
-        report = progress.unless_stopping(job.phase, _report(job))
-        if report is not None and report.attempt == self._ended_attempt:
+        reported = progress.unless_stopping(job.phase, job.status.progress)
+        if reported is not None and reported.step is None:
+            reported = None
+        if reported is not None and (job.status.attempt or 0) == self._ended_attempt:
             return
-        if report is not None or sys.stdout.isatty():  # a plain line would repeat the phase
-            self._console.progress(job.phase, report)
+        if reported is not None or sys.stdout.isatty():  # a plain line would repeat the phase
+            self._console.progress(job.phase, reported)
 
 
 def _restarts(job: Job) -> int:
@@ -105,25 +153,6 @@ def _cause(job: Job) -> str:
     """Return the failure that the last restart was for."""
     failure = outcome.root_cause(job.status)
     return f"{failure.role}-{failure.index}: {failure.message}" if failure else "by request, or by the cluster"
-
-
-def _report(job: Job) -> ProgressReport | None:
-    """Return the progress of a job in the form of a report."""
-    reported = job.status.progress
-    if reported is None or reported.step is None:
-        return None
-    return ProgressReport(
-        role=Role.WORKER,
-        index=0,
-        attempt=job.status.attempt or 0,
-        phase=Phase.UNKNOWN,
-        step=reported.step,
-        total_steps=reported.total_steps,
-        percent=reported.percent,
-        examples_per_second=reported.examples_per_second,
-        remaining_seconds=reported.eta_seconds,
-        metrics=reported.metrics or {},
-    )
 
 
 def _result(job: Job) -> Iterator[str]:
@@ -138,7 +167,10 @@ def _result(job: Job) -> Iterator[str]:
             yield f"{kind} model, of step {model.step}: {model.directory}"
 
 
-def _detach_text(client: Client, name: str) -> str:
-    """Return how the user finds the job again."""
-    attach_command, suspend, delete = (command(client, word, name) for word in ("attach", "suspend", "delete"))
-    return f"detached; {name} goes on. Attach again: {attach_command}; stop it for now: {suspend}; delete it: {delete}"
+def _detach_text(client: "Client", reference: Reference) -> str:
+    """Return how the user finds the job or sweep again."""
+    kind, name = reference
+    attach_again, suspend, delete = (
+        to_copy(client, *kind.group, verb, name) for verb in ("attach", "suspend", "delete")
+    )
+    return f"detached; {name} goes on. Attach again: {attach_again}; stop it for now: {suspend}; delete it: {delete}"

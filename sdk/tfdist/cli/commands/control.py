@@ -1,29 +1,131 @@
-"""`tfdist suspend|resume|restart|scale|delete JOB...`: change jobs, and wait for the effect on request."""
+"""`tfdist suspend|resume|restart|scale|delete`: change jobs and sweeps, and wait for the effect on request."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
 
 from tfdist.api.status import JobPhase
-from tfdist.cli.commands.wait import seconds
+from tfdist.cli.command_line import command
+from tfdist.cli.commands.wait import headline
+from tfdist.cli.completion import job_names
+from tfdist.cli.connection import Connection
 from tfdist.cli.errors import CommandError
 from tfdist.cli.exit_code import ExitCode
-from tfdist.cli.find import RESOURCE, attach, command, suggesting, without_kind
+from tfdist.cli.find import name_of, suggesting, to_copy
+from tfdist.cli.kinds import JOB, Reference
+from tfdist.cli.options import JobName, Names, Timeout, seconds
 from tfdist.cli.output import collected_warnings, message, show_warnings
-from tfdist.client.client import Client
 from tfdist.client.errors import ClientError, Invalid, NoCluster, Unauthorized, WaitTimeout
-from tfdist.client.handle import JobHandle
-from tfdist.client.job import Job
+
+if TYPE_CHECKING:
+    from tfdist.client.client import Client
+    from tfdist.client.handle import JobHandle
+    from tfdist.client.sweeps import SweepHandle
+
+    Handle = JobHandle | SweepHandle
 
 _IMMUTABLE: Final = "worker.replicas of a running job is immutable"
 
 _STARTED: Final = (JobPhase.RUNNING, JobPhase.EVALUATING, JobPhase.SUCCEEDED)
 
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for the effect.")]
+
+
+@command
+def suspend(connection: Connection, names: Names, *, wait: Wait = False, timeout: Timeout = None) -> int:
+    """Suspend jobs or sweeps.
+
+    The pods of a job save a checkpoint and stop; a sweep suspends its jobs and creates no new ones. `resume` continues
+    from there. With `--wait` the command ends when they are suspended.
+
+    Exits 0, or 1 if one of them ended instead, 2 if a request fails, 124 after the timeout.
+    """
+    return change(connection.client(), _references(connection, names), SUSPEND, wait=wait, timeout=timeout)
+
+
+@command
+def resume(connection: Connection, names: Names, *, wait: Wait = False, timeout: Timeout = None) -> int:
+    """Resume suspended jobs or sweeps.
+
+    Jobs continue from their last checkpoints. With `--wait` the command ends when all replicas are running.
+
+    Exits 0, or 1 if one of them failed instead, 2 if a request fails, 124 after the timeout.
+    """
+    return change(connection.client(), _references(connection, names), RESUME, wait=wait, timeout=timeout)
+
+
+@command
+def restart(
+    connection: Connection,
+    names: Annotated[list[str], typer.Argument(metavar="JOB", help="Names of the jobs.", autocompletion=job_names)],
+    *,
+    wait: Wait = False,
+    timeout: Timeout = None,
+) -> int:
+    """Restart the gangs of jobs.
+
+    Their pods save a checkpoint, stop, and start again with the newest specification. The restart does not count
+    against `runPolicy.backoffLimit`. With `--wait` the command ends when all replicas are running again.
+
+    Exits 0, or 1 if a job failed instead, 2 if a request fails, 124 after the timeout.
+    """
+    jobs = [Reference(JOB, name_of(name, JOB)) for name in names]
+    return change(connection.client(), jobs, RESTART, wait=wait, timeout=timeout)
+
+
+@command
+def scale(
+    connection: Connection,
+    name: JobName,
+    *,
+    workers: Annotated[int, typer.Option(metavar="N", min=0, help="Number of workers.")],
+) -> int:
+    """Set the number of workers of a job that is suspended or has not started.
+
+    Exits 0, or 2 if the job is running or the request fails.
+    """
+    return set_workers(connection.client(), name_of(name, JOB), workers)
+
+
+@command
+def delete(
+    connection: Connection,
+    names: Names,
+    *,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until they and their pods are gone.")] = True,
+    timeout: Timeout = None,
+) -> int:
+    """Delete jobs or sweeps.
+
+    Pods stop within their grace periods. The jobs and results of a sweep are deleted with it. Checkpoints and exported
+    models on volumes are kept.
+
+    Exits 0, or 2 if a request fails, 124 after the timeout.
+    """
+    end = _end(timeout, wait=wait)
+    client = connection.client()
+
+    def remove(reference: Reference) -> "Handle":
+        kind, name = reference
+        objects = kind.of(client)
+        with suggesting(objects, name):
+            handle = objects.attach(name)
+        handle.delete()
+        print(f"{kind.resource}/{name} deleted", flush=True)
+        return handle
+
+    handles, code = _change_each(_references(connection, names), remove)
+    return _worst([code, *(_wait_deleted(handle, end) for handle in handles if wait)])
+
 
 @dataclass(frozen=True, slots=True)
-class _Action:
-    request: Callable[[Client, str], Job]
+class Action:
+    """A change of the run of a job or sweep."""
+
+    request: Callable[[Any, str], Any]
     done: str
     phases: tuple[JobPhase, ...]
     """Phases that the action leads to."""
@@ -31,74 +133,68 @@ class _Action:
     """Whether replicas start after it."""
 
 
-_ACTIONS: Final = {
-    "suspend": _Action(Client.suspend, "suspended", (JobPhase.SUSPENDED,), starts=False),
-    "resume": _Action(Client.resume, "resumed", _STARTED, starts=True),
-    "restart": _Action(Client.restart, "restarted", _STARTED, starts=True),
-}
+SUSPEND: Final = Action(lambda objects, name: objects.suspend(name), "suspended", (JobPhase.SUSPENDED,), starts=False)
+RESUME: Final = Action(lambda objects, name: objects.resume(name), "resumed", _STARTED, starts=True)
+RESTART: Final = Action(lambda objects, name: objects.restart(name), "restarted", _STARTED, starts=True)
 
 
-def execute(client: Client, names: Sequence[str], action: str, *, wait: bool, timeout: str | None) -> int:
-    """Change the run of jobs and return the exit code."""
+def change(
+    client: "Client", references: Sequence[Reference], action: Action, *, wait: bool, timeout: str | None
+) -> int:
+    """Change the run of jobs and sweeps and return the exit code."""
     end = _end(timeout, wait=wait)
-    selected = _ACTIONS[action]
 
-    def change(name: str) -> JobHandle:
-        with suggesting(client, name), collected_warnings() as caught:
-            handle = JobHandle(client, selected.request(client, name))
-        print(f"{RESOURCE}/{name} {selected.done}", flush=True)
+    def request(reference: Reference) -> "Handle":
+        kind, name = reference
+        objects = kind.of(client)
+        with suggesting(objects, name), collected_warnings() as caught:
+            handle: Handle = objects.handle(action.request(objects, name))
+        print(f"{kind.resource}/{name} {action.done}", flush=True)
         show_warnings(caught)
         return handle
 
-    handles, code = _change_each(names, change)
+    handles, code = _change_each(references, request)
     if wait:
-        return _worst([code, *(_wait(handle, selected.phases, end) for handle in handles)])
-    if selected.starts and handles:
-        message(_next(client, handles))
+        return _worst([code, *(_wait(handle, action.phases, end) for handle in handles)])
+    if action.starts and handles:
+        message(_next(client, references, handles))
     return code
 
 
-def delete(client: Client, names: Sequence[str], *, wait: bool, timeout: str | None) -> int:
-    """Delete jobs, wait until they and their pods are deleted, and return the exit code."""
-    end = _end(timeout, wait=wait)
-
-    def remove(name: str) -> JobHandle:
-        handle = attach(client, name)
-        handle.delete()
-        print(f"{RESOURCE}/{name} deleted", flush=True)
-        return handle
-
-    handles, code = _change_each(names, remove)
-    return _worst([code, *(_wait_deleted(handle, end) for handle in handles if wait)])
-
-
-def scale(client: Client, name: str, workers: int) -> int:
+def set_workers(client: "Client", name: str, workers: int) -> int:
     """Set the number of workers of a job and return the exit code."""
-    name = without_kind(name)
     try:
         with suggesting(client, name):
             job = client.scale(name, workers)
     except Invalid as error:
         if _IMMUTABLE not in str(error):
             raise
-        suspend = command(client, "suspend", name, "--wait")
-        raise CommandError(f'job "{name}" is running: suspend it first ({suspend}), scale it, and resume it') from None
-    print(f"{RESOURCE}/{name} scaled")
+        suspend_command = to_copy(client, "suspend", name, "--wait")
+        raise CommandError(
+            f'job "{name}" is running: suspend it first ({suspend_command}), scale it, and resume it'
+        ) from None
+    print(f"{JOB.resource}/{name} scaled")
     if job.is_suspended:
-        message(f"next: {command(client, 'resume', name)}")
-    return 0
+        message(f"next: {to_copy(client, 'resume', name)}")
+    return ExitCode.OK
 
 
-def _change_each(names: Sequence[str], change: Callable[[str], JobHandle]) -> tuple[list[JobHandle], int]:
-    """Return the handles of the changed jobs, and exit code 2 if a request failed; the others are still changed.
+def _references(connection: Connection, names: Sequence[str]) -> list[Reference]:
+    return [connection.find(name) for name in names]
+
+
+def _change_each(
+    references: Sequence[Reference], request: "Callable[[Reference], Handle]"
+) -> "tuple[list[Handle], int]":
+    """Return the handles of what was changed, and exit code 2 if a request failed; the others are still changed.
 
     Raises:
         NoCluster, Unauthorized: every further request would fail, too.
     """
     handles, code = [], 0
-    for name in dict.fromkeys(map(without_kind, names)):
+    for reference in dict.fromkeys(references):
         try:
-            handles.append(change(name))
+            handles.append(request(reference))
         except (NoCluster, Unauthorized):
             raise
         except (CommandError, ClientError) as error:
@@ -107,30 +203,30 @@ def _change_each(names: Sequence[str], change: Callable[[str], JobHandle]) -> tu
     return handles, code
 
 
-def _wait(handle: JobHandle, phases: tuple[JobPhase, ...], end: float | None) -> int:
+def _wait(handle: "Handle", phases: tuple[JobPhase, ...], end: float | None) -> int:
     try:
-        job = handle.wait_for(phases, timeout=_remaining(end))
+        stored = handle.wait_for(phases, _remaining(end))
     except WaitTimeout as error:
         message(error)
         return ExitCode.TIMEOUT
     except ClientError as error:
         message(error)
         return ExitCode.FAILED
-    message(f"{job.name} {job.phase}: {job.message}" if job.message else f"{job.name} {job.phase}")
-    return 0 if job.phase in phases else ExitCode.NEGATIVE
+    message(f"{stored.name} {headline(stored)}")
+    return ExitCode.OK if stored.phase in phases else ExitCode.NEGATIVE
 
 
-def _wait_deleted(handle: JobHandle, end: float | None) -> int:
+def _wait_deleted(handle: "Handle", end: float | None) -> int:
     try:
         handle.wait_deleted(timeout=_remaining(end))
     except WaitTimeout as error:
         message(error)
         return ExitCode.TIMEOUT
-    return 0
+    return ExitCode.OK
 
 
 def _worst(codes: Iterable[int]) -> int:
-    """Return the exit code for several jobs: of a failed request, a timeout, a negative result, or 0."""
+    """Return the exit code for several objects: for a failed request, a timeout, a negative result, or 0."""
     statuses = set(codes)
     return next((code for code in (ExitCode.FAILED, ExitCode.TIMEOUT, ExitCode.NEGATIVE) if code in statuses), 0)
 
@@ -148,8 +244,9 @@ def _remaining(end: float | None) -> float | None:
     return None if end is None else max(0.0, end - time.monotonic())
 
 
-def _next(client: Client, handles: Sequence[JobHandle]) -> str:
+def _next(client: "Client", references: Sequence[Reference], handles: "Sequence[Handle]") -> str:
     """Return the command that shows the effect."""
+    group = references[0].kind.group
     if len(handles) > 1:
-        return f"next: {command(client, 'list')}"
-    return f"next: {command(client, 'wait', handles[0].name, '--for', 'Running')}"
+        return f"next: {to_copy(client, *group, 'list')}"
+    return f"next: {to_copy(client, *group, 'wait', handles[0].name, '--for', 'Running')}"

@@ -1,30 +1,40 @@
 """`tfdist convert FILE...`: converts TFJobs to TFDistJobs, and Experiments of TFJobs to TFDistSweeps, with notes."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tfdist import convert as conversions
 from tfdist import validation
 from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.cli import documents, manifests
+from tfdist.cli.command_line import command
 from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import DocumentError
 from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.findings import Finding, finding
+from tfdist.cli.options import Files, ManifestFormat
 from tfdist.cli.output import message
-from tfdist.convert import CannotConvert, Conversion, PodLabels, convert, notes_on_other, tfjob, trains_tfjobs
+from tfdist.convert import CannotConvert, Conversion, PodLabels, notes_on_other, tfjob, trains_tfjobs
 from tfdist.validation import ValidationFailed
 
 
-def execute(files: Sequence[str], *, in_json: bool) -> int:
-    """Print the converted documents and return the exit code: 0, 1 a failed conversion, 2 an unreadable file."""
+@command
+def convert(files: Files, output: ManifestFormat = "yaml") -> int:
+    """Convert TFJobs to TFDistJobs, and Katib Experiments of TFJobs to TFDistSweeps.
+
+    Prints all documents in order: converted ones with notes as comments, others unchanged. The notes are also written
+    to standard error as FILE:LINE: PATH: MESSAGE, with lines and paths of the TFJob.
+
+    Exits 0, or 1 if a TFJob cannot be converted or its result is invalid, 2 if a file cannot be read.
+    """
     unreadable: list[DocumentError] = []
     inputs = list(documents.read_all(files, unreadable.append))
     jobs = dict(item for document in inputs for item in _pod_labels(document))
     results = [_result(item, jobs) for item in inputs]
-    if in_json:
+    if output == "json":
         manifests.write_json(sys.stdout, [r.manifest for r in results if r.manifest is not None])
     else:
         manifests.write_yaml(sys.stdout, [(r.manifest, list(r.comments())) for r in results])
@@ -34,7 +44,9 @@ def execute(files: Sequence[str], *, in_json: bool) -> int:
         note.print(sys.stderr)
     for error in unreadable:
         message(error)
-    return ExitCode.FAILED if unreadable else int(any(result.failed for result in results))
+    if unreadable:
+        return ExitCode.FAILED
+    return ExitCode.NEGATIVE if any(result.failed for result in results) else ExitCode.OK
 
 
 @dataclass
@@ -65,7 +77,7 @@ def _result(document: Document, jobs: PodLabels) -> _Result:
     except UnknownKind as error:
         return _failure(document, [(error.path, error.message)])
     try:
-        conversion = (_converted_experiment if kind is DocumentKind.OTHER else convert)(document.value)
+        conversion = (_converted_experiment if kind is DocumentKind.OTHER else conversions.convert)(document.value)
     except CannotConvert as error:
         return _failure(document, [(problem.path, problem.message) for problem in error.problems])
     notes = [finding(document, note.path, note.message) for note in conversion.notes]

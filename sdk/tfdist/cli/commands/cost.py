@@ -6,16 +6,20 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+
+import typer
 
 from tfdist.cli import yaml_loader
-from tfdist.cli.commands.wait import seconds
+from tfdist.cli.command_line import command
+from tfdist.cli.connection import Connection
 from tfdist.cli.errors import CommandError
-from tfdist.cli.find import attach, without_kind
+from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.find import attach
 from tfdist.cli.manifests import write_json_document
+from tfdist.cli.options import AllNamespaces, OptionalJobName, seconds
 from tfdist.cli.output import message, width_of, write_lines
 from tfdist.cli.usage_table import Prices, Spent, cost_table, spent, total
-from tfdist.client.client import Client
 from tfdist.client.job import Job
 from tfdist.timestamps import parse_time
 
@@ -45,7 +49,7 @@ class Request:
         self.earliest(datetime.now(UTC))
 
     def read_prices(self) -> Prices | None:
-        """Return the prices of the file; None without one.
+        """Return the prices of the file; None without a file.
 
         Raises:
             CommandError: the file cannot be read, or is malformed.
@@ -53,10 +57,10 @@ class Request:
         return None if self.prices is None else read_prices(self.prices)
 
     def earliest(self, now: datetime) -> datetime | None:
-        """Return the time before which a job must not have ended; None without one.
+        """Return the time before which a job must not have ended; None for no such time.
 
         Raises:
-            CommandError: `since` is no duration.
+            CommandError: `since` is not a duration.
         """
         if self.since is None:
             return None
@@ -66,23 +70,47 @@ class Request:
             raise CommandError(f"--since {self.since}: is too long") from None
 
 
-def execute(client: Client, request: Request) -> int:
-    """Print the use of jobs and return the exit code."""
+@command
+def cost(
+    connection: Connection,
+    name: OptionalJobName = None,
+    *,
+    all_namespaces: AllNamespaces = False,
+    prices: Annotated[
+        pathlib.Path | None,
+        typer.Option(metavar="FILE", help="YAML with gpuHour, cpuHour and currency.", show_default=False),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Leave out jobs that ended earlier: 12h, 7d.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Literal["json"] | None, typer.Option("-o", "--output", help="Default: a table.", show_default=False)
+    ] = None,
+) -> int:
+    """Show the GPU and CPU hours of jobs, and how much of that time was productive or lost.
+
+    Productive is the share of the time spent on steps that were kept; lost, on steps that a restart repeated. The rest
+    is the start, checkpoints and evaluation.
+
+    Exits 0, also if there are no jobs; or 2 if the job does not exist, a price is wrong, or a request fails.
+    """
+    request = Request(name, all_namespaces=all_namespaces, prices=prices, since=since, output=output)
+    request.check()
+    client = connection.client()
     now = datetime.now(UTC)
-    prices, earliest = request.read_prices(), request.earliest(now)
-    if request.name:
-        jobs = [attach(client, without_kind(request.name)).job]
-    else:
-        jobs = client.list(all_namespaces=request.all_namespaces)
+    price_list, earliest = request.read_prices(), request.earliest(now)
+    named = [attach(client, request.name).job] if request.name else None
+    jobs = named or client.list(all_namespaces=request.all_namespaces)
     costs = [(job, spent(job, now)) for job in jobs if earliest is None or _end_time(job, now) >= earliest]
     if request.output == "json":
-        write_json_document(sys.stdout, document(costs, prices))
+        write_json_document(sys.stdout, document(costs, price_list))
     elif costs:
-        lines = cost_table(costs, prices, width=width_of(sys.stdout), namespaces=request.all_namespaces)
+        lines = cost_table(costs, price_list, width=width_of(sys.stdout), namespaces=request.all_namespaces)
         write_lines(lines)
     else:
         message("No jobs found" if request.all_namespaces else f"No jobs found in {client.namespace} namespace.")
-    return 0
+    return ExitCode.OK
 
 
 def document(costs: Sequence[tuple[Job, Spent]], prices: Prices | None) -> dict[str, Any]:

@@ -4,10 +4,15 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Final
+from typing import Annotated, Final, Literal
 
+import typer
+
+from tfdist.cli import completion
+from tfdist.cli.command_line import command
+from tfdist.cli.connection import Connection
 from tfdist.cli.exit_code import ExitCode
-from tfdist.cli.find import attach, command
+from tfdist.cli.find import attach, to_copy
 from tfdist.cli.output import GREEN, RED, YELLOW, has_colour, message, width_of, write_lines
 from tfdist.cli.tables import Column, text_rows
 from tfdist.client.check import Check, Result
@@ -20,8 +25,23 @@ _COLUMNS: Final = (Column("RESULT", colours=_COLOURS), Column("CHECK"))
 _WIDTH: Final = max(map(len, Result))
 
 
-def execute(client: Client, name: str | None, *, output: str) -> int:
-    """Print the checks and return the exit code: 1 if there is a problem."""
+@command
+def doctor(
+    connection: Connection,
+    name: Annotated[
+        str | None, typer.Argument(metavar="JOB", help="Also check this job.", autocompletion=completion.job_names)
+    ] = None,
+    *,
+    output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Output format.")] = "text",
+) -> int:
+    """Check the cluster, your rights and the namespace, and a job that has problems.
+
+    Run it before you submit the first job. Each line is a check with its result: ok, warning, problem, or unknown if
+    you have no right to read what the check needs.
+
+    Exits 0 without problems, or 1 if there is a problem, 2 if a request fails.
+    """
+    client = connection.client()
     job = attach(client, name).job if name else None
     checks = []
     for check in diagnose(client, job):
@@ -47,8 +67,8 @@ def text(check: Check) -> str:
 
 def _summary(client: Client, name: str | None, problems: int) -> str:
     if problems:
-        advice = f"; for a bug report: {command(client, 'report', name)}" if name else ""
+        advice = f"; for a bug report: {to_copy(client, 'report', name)}" if name else ""
         return f"{count(problems, 'problem')} found{advice}"
     return (
-        f"no problems found; next: {command(client, 'describe', name) if name else command(client, 'submit', 'FILE')}"
+        f"no problems found; next: {to_copy(client, 'describe', name) if name else to_copy(client, 'submit', 'FILE')}"
     )

@@ -1,12 +1,17 @@
-"""`tfdist evaluate NAME`: evaluates a checkpoint of a job, or an ensemble, by a new job of task `Evaluate`."""
+"""`tfdist evaluate NAME`: evaluates a checkpoint of a job, or an ensemble, with a new job of task `Evaluate`."""
 
 import base64
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import quote
 
-from tfdist.cli import creation
+import typer
+
+from tfdist.cli import completion, creation
+from tfdist.cli.command_line import command
+from tfdist.cli.connection import Connection
 from tfdist.cli.errors import CommandError
-from tfdist.cli.find import attach, attach_sweep, without_kind
+from tfdist.cli.find import attach, attach_sweep
+from tfdist.cli.options import DryRun
 from tfdist.client.client import Client
 from tfdist.client.code_archive import CodeArchive
 from tfdist.client.ensemble_job import ensemble_job
@@ -19,41 +24,62 @@ from tfdist.render.source import ARCHIVE_KEY
 _CONTENT: Final = "binaryData"
 
 
-def execute(
-    client: Client,
-    name: str,
+@command
+def evaluate(
+    connection: Connection,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="Name of the job, or with --ensemble of the sweep.",
+            autocompletion=completion.evaluated,
+        ),
+    ],
     *,
-    checkpoint: str | None,
-    ensemble: bool,
-    new_name: str | None,
-    workers: int | None,
-    dry_run: str | None,
-    follow: bool,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEP|latest|best",
+            help="Checkpoint of the job: a step, the newest (default), or the best one by evaluation.",
+            show_default=False,
+        ),
+    ] = None,
+    ensemble: Annotated[
+        bool, typer.Option("--ensemble", help="Evaluate the best trials of sweep NAME as one model.")
+    ] = False,
+    new_name: Annotated[
+        str | None,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="Name of the new job; default: NAME-evaluation-XXXXX or NAME-ensemble-XXXXX.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Number of workers; default: as many as trained.")
+    ] = None,
+    dry_run: DryRun = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Follow the new job to its end.")] = False,
 ) -> int:
-    """Create the job and return the exit code: 0, or with `follow` that of the new job.
+    """Evaluate a checkpoint of a job, or an ensemble, with a new job.
 
-    Args:
-        client: in the namespace of the job.
-        name: of the job that has trained, or with `ensemble` of the sweep whose best trials are evaluated as one model.
-        checkpoint: `latest` (default), `best`, or a step.
-        ensemble: whether `name` is that of a sweep.
-        new_name: of the new job; by default one that begins with `name`.
-        workers: replicas; by default those of the job.
-        dry_run: `client` prints the objects, `server` has the API server check them.
-        follow: whether to follow the new job to its end.
+    The new job has the program, configuration, image and volumes of job NAME, and does not train. It writes the result
+    to its status and next to the checkpoint. Job NAME may still be running.
 
-    Raises:
-        ClientError: the job cannot be evaluated, or a request failed.
+    With --ensemble, NAME is a sweep, and the new job evaluates the mean of the predictions of its best trials.
+
+    Exits 0 when the new job is created, or 2 if NAME cannot be evaluated or a request fails; with --follow, with the
+    exit code of the new job.
     """
+    client = connection.client()
     if ensemble:
         if checkpoint is not None:
-            raise CommandError(
-                "--checkpoint is that of a job; an ensemble has the checkpoints in status.best of the sweep"
-            )
+            raise CommandError("--checkpoint is for jobs; an ensemble uses the checkpoints in status.best of the sweep")
         manifest = ensemble_job(attach_sweep(client, name).sweep, name=new_name, workers=workers)
         code = None
     else:
-        job = attach(client, without_kind(name)).job
+        job = attach(client, name).job
         manifest = evaluation_job(job, checkpoint=checkpoint or LATEST, name=new_name, workers=workers)
         code = _code(client, job)
     submission = prepare(manifest, client.namespace, code)

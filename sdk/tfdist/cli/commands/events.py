@@ -3,9 +3,15 @@
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final
 
+import typer
+
+from tfdist.cli.command_line import command
+from tfdist.cli.connection import Connection
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.find import attach
+from tfdist.cli.options import JobName
 from tfdist.cli.output import YELLOW, has_colour, message, width_of, write_lines
 from tfdist.cli.tables import Column, Row, ages, format_rows, headings_of, table, text_rows, widths_of
 from tfdist.client.client import Client
@@ -21,19 +27,33 @@ _SUFFIX: Final = len("pod/-worker-000-r00")
 """Widths of a table that is printed event by event, for usual reasons and pods."""
 
 
-def execute(client: Client, name: str, *, follow: bool) -> int:
-    """Print the events and return the exit code; following ends with the job, or at Ctrl-C."""
+@command
+def events(
+    connection: Connection,
+    name: JobName,
+    *,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Print new events until the job is deleted, or Ctrl-C.")
+    ] = False,
+) -> int:
+    """Show the events of a job and its pods.
+
+    The newest event is the last. A cluster keeps events for an hour by default.
+
+    Exits 0, also if there are none; or 2 if the job does not exist or a request fails, 130 after Ctrl-C.
+    """
+    client = connection.client()
     handle = attach(client, name)
     if follow:
         _follow(client, name)
-        return 0
+        return ExitCode.OK
     events = handle.events()
     if not events:
         message(f'No events found of job "{name}".')
-        return 0
+        return ExitCode.OK
     lines = event_table(events, datetime.now(UTC), width=width_of(sys.stdout), colour=has_colour(sys.stdout))
     write_lines(lines)
-    return 0
+    return ExitCode.OK
 
 
 def event_table(events: Sequence[Event], now: datetime, *, width: int | None = None, colour: bool = False) -> list[str]:

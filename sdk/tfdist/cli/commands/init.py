@@ -4,16 +4,19 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 from tfdist.api.training import SCRIPT_SUFFIX
 from tfdist.cli import documents, first_manifest
+from tfdist.cli.command_line import command
 from tfdist.cli.errors import CommandError
 from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.findings import errors
 from tfdist.cli.first_manifest import Answers
+from tfdist.cli.new_job import job_name
 from tfdist.cli.output import message, one_line
-from tfdist.cli.script_job import job_name
 from tfdist.messages import suggest
 from tfdist.programs import MODELS
 
@@ -23,7 +26,7 @@ _CSV: Final = "/data/train.csv"
 
 
 class _AnswerError(Exception):
-    """An answer that is not possible; the message has the ones that are."""
+    """An answer that is not possible; the message says which are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +40,13 @@ class _Question:
 
 
 class _Interview:
-    """Answers from the options; if one is absent, from the user or, with `yes`, the default."""
+    """Answers from the options; for an absent option, from the user or, with `yes`, the default."""
 
     def __init__(self, given: Mapping[str, str], *, yes: bool) -> None:
         self._given, self._yes = given, yes
 
     def answer(self, question: _Question) -> str:
-        """Return the answer, or "" for none.
+        """Return the answer, or "" for `none`.
 
         Raises:
             CommandError: it is wrong, or there is neither an option nor a terminal.
@@ -71,35 +74,65 @@ class _Interview:
                 raise CommandError("the answers have ended early; nothing was written") from None
 
 
-def execute(file: Path, options: Mapping[str, str], *, schema: str | None, yes: bool) -> int:
-    """Write the manifest and return the exit code: 0, or 1 if the job would be invalid, whose errors are printed.
+@command
+def init(
+    *,
+    program: Annotated[str | None, typer.Option(metavar="NAME", help="Program of the bundled trainer.")] = None,
+    script: Annotated[str | None, typer.Option(metavar="FILE", help="Python script, instead of a program.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the job.")] = None,
+    data: Annotated[str | None, typer.Option(metavar="PATTERN", help="Training files of a program.")] = None,
+    eval_data: Annotated[
+        str | None, typer.Option(metavar="PATTERN", help="Files to evaluate a program on after training, or `none`.")
+    ] = None,
+    data_claim: Annotated[str | None, typer.Option(metavar="CLAIM", help="Claim with the data, or `none`.")] = None,
+    workers: Annotated[str | None, typer.Option(metavar="N", help="Number of workers.")] = None,
+    gpus: Annotated[str | None, typer.Option(metavar="N", help="GPUs of each worker.")] = None,
+    checkpoint_claim: Annotated[
+        str | None, typer.Option(metavar="CLAIM", help="Claim for checkpoints, or `none`.")
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Schema for editors, as a URL or relative to the manifest.")
+    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Manifest to write.")] = Path(
+        "job.yaml"
+    ),
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask: use the defaults.")] = False,
+) -> int:
+    """Write a first manifest after a few questions.
 
-    Args:
-        file: the manifest, which must not exist.
-        options: answers by option, without `--`.
-        schema: for editors, as a URL or a path relative to the manifest.
-        yes: whether defaults replace questions.
+    Each question is also an option. The manifest is valid, has comments, and never replaces a file.
 
-    Raises:
-        CommandError: the file exists or cannot be written, or an answer is missing or wrong.
+    Exits 0, or 1 if the job would be invalid, 2 if the file exists, or an answer is missing or wrong.
     """
-    if file.exists():
-        raise CommandError(f"{file}: exists; choose another file by -o")
-    answers = _answers(_Interview(options, yes=yes), options)
-    text = first_manifest.text(answers, one_line(str(file)), one_line(schema or ""))
+    options = {
+        "program": program,
+        "script": script,
+        "name": name,
+        "workers": workers,
+        "gpus": gpus,
+        "data": data,
+        "data-claim": data_claim,
+        "checkpoint-claim": checkpoint_claim,
+        "eval-data": eval_data,
+    }
+    given = {key: value for key, value in options.items() if value is not None}
+    if output.exists():
+        raise CommandError(f"{output}: exists; choose another file by -o")
+    answers = _answers(_Interview(given, yes=yes), given)
+    text = first_manifest.text(answers, one_line(str(output)), one_line(schema or ""))
     try:
         content = text.encode()
     except UnicodeEncodeError:
         raise CommandError("an answer is not UTF-8; write it in ASCII") from None
-    problems = [problem for document in documents.parse(content, str(file)) for problem in errors(document)]
+    problems = [problem for document in documents.parse(content, str(output)) for problem in errors(document)]
     for problem in problems:
         problem.print(sys.stderr)
     if problems:
         return ExitCode.NEGATIVE
-    _write(file, text)
-    print(f"{file} created")
-    message(f"next: edit it, then tfdist submit {file}{' --code .' if answers.needs_code else ''}")
-    return 0
+    _write(output, text)
+    print(f"{output} created")
+    message(f"next: edit it, then tfdist submit {output}{' --code .' if answers.needs_code else ''}")
+    return ExitCode.OK
 
 
 def _write(file: Path, text: str) -> None:

@@ -2,15 +2,19 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Annotated, Final
 
-from tfdist.cli.commands.wait import seconds
+import typer
+
+from tfdist.cli import completion
+from tfdist.cli.command_line import command
+from tfdist.cli.connection import Connection
 from tfdist.cli.errors import CommandError
 from tfdist.cli.exit_code import ExitCode
-from tfdist.cli.find import attach, without_kind
+from tfdist.cli.find import attach
 from tfdist.cli.log_view import LogView, check_replica, new_console, shown_replicas
+from tfdist.cli.options import AllReplicas, JobName, seconds
 from tfdist.cli.output import message
 from tfdist.client.client import Client
 from tfdist.client.follow import sources
@@ -22,38 +26,64 @@ _BATCH: Final = 1000
 """Lines that are written at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Options of the command that select lines."""
+@command
+def logs(
+    connection: Connection,
+    name: JobName,
+    replica: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ROLE-INDEX",
+            help="Such as worker-0; default: all.",
+            show_default=False,
+            autocompletion=completion.replicas,
+        ),
+    ] = None,
+    *,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Continue until the job has ended.")] = False,
+    since: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Only lines of the last 90s, 10m or 1h.")
+    ] = None,
+    tail: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only the last N lines of each replica.")] = None,
+    attempt: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="Attempt, if its pods are kept; default: the latest.", show_default=False
+        ),
+    ] = None,
+    previous: Annotated[bool, typer.Option("-p", "--previous", help="The attempt before the latest.")] = False,
+    grep: Annotated[str | None, typer.Option(metavar="REGEX", help="Only lines that match.")] = None,
+    all_replicas: AllReplicas = False,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Begin each line with its time.")] = False,
+) -> int:
+    """Print the logs of the replicas of a job.
 
-    replica: str | None = None
-    attempt: int | None = None
-    previous: bool = False
-    since: str | None = None
-    tail: int | None = None
-    all_replicas: bool = False
+    Each line begins with the name of its replica. The lines of several replicas are in order of time; with --follow
+    they are in the order in which they arrive. If a replica could not start, the log of its init container is printed,
+    as worker-0/fetch.
 
-
-def execute(client: Client, name: str, request: Wanted, *, follow: bool, grep: str | None, timestamps: bool) -> int:
-    """Print the logs of a job and return the exit code."""
+    Exits 0, or 1 if there are no logs, 2 if a request fails.
+    """
     pattern = _pattern(grep)
-    since = None if request.since is None else seconds(request.since, "--since")
-    handle = attach(client, without_kind(name))
+    since_seconds = None if since is None else seconds(since, "--since")
+    client = connection.client()
+    handle = attach(client, name)
     job = handle.job
+    replicas = _replicas(job, replica, all_replicas=all_replicas)
     options = LogOptions(
-        replicas=_replicas(job, request), attempt=_attempt(job, request), since=since, tail=request.tail
+        replicas=replicas, attempt=_attempt(job, attempt, previous=previous), since=since_seconds, tail=tail
     )
     view = LogView(new_console(job), grep=pattern, timestamps=timestamps)
     if follow:
         _follow(handle, options, view)
-        return 0
+        return ExitCode.OK
     if not sources(client, job, options):
         message(_no_lines_text(client, job, options))
         return ExitCode.NEGATIVE
     lines = handle.lines(options)
     while batch := list(islice(lines, _BATCH)):
         view.show(batch)
-    return 0
+    return ExitCode.OK
 
 
 def _follow(handle: JobHandle, options: LogOptions, view: LogView) -> None:
@@ -70,17 +100,17 @@ def _follow(handle: JobHandle, options: LogOptions, view: LogView) -> None:
             view.show(event)
 
 
-def _replicas(job: Job, request: Wanted) -> frozenset[str] | None:
-    if request.replica is None:
-        return shown_replicas(job, all_replicas=request.all_replicas)
-    check_replica(job, request.replica)
-    return frozenset({request.replica})
+def _replicas(job: Job, replica: str | None, *, all_replicas: bool) -> frozenset[str] | None:
+    if replica is None:
+        return shown_replicas(job, all_replicas=all_replicas)
+    check_replica(job, replica)
+    return frozenset({replica})
 
 
-def _attempt(job: Job, request: Wanted) -> int | None:
-    if not request.previous:
-        return request.attempt
-    if request.attempt is not None:
+def _attempt(job: Job, attempt: int | None, *, previous: bool) -> int | None:
+    if not previous:
+        return attempt
+    if attempt is not None:
         raise CommandError("--previous and --attempt: give one of them")
     if not job.status.attempt:
         raise CommandError(f"--previous: {job.name} has no attempt before this one; a restart in place is in the log")
@@ -88,7 +118,7 @@ def _attempt(job: Job, request: Wanted) -> int | None:
 
 
 def _no_lines_text(client: Client, job: Job, options: LogOptions) -> str:
-    """Return why there is no log."""
+    """Return why there are no logs."""
     if options.attempt is None:
         return f"{job.name} has no logs: {job.phase}: {job.message}" if job.message else f"{job.name} has no logs"
     attempts = sorted({source.attempt for source in _sources(client, job)})

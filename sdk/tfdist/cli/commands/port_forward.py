@@ -4,19 +4,45 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from typing import Annotated
 
+import typer
+
+from tfdist.cli import completion
+from tfdist.cli.command_line import command
+from tfdist.cli.connection import Connection
 from tfdist.cli.errors import CommandError
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.find import attach
+from tfdist.cli.options import JobName
 from tfdist.cli.output import message
-from tfdist.client.client import Client
 from tfdist.client.port_forward import HOST, PortForward
 from tfdist.client.replica_pods import is_replica, running_pod
 
 _HIGHEST_PORT = 65535
 
 
-def execute(client: Client, name: str, words: Sequence[str]) -> int:
-    """Forward ports until Ctrl-C, and return the exit code."""
+@command
+def port_forward(
+    connection: Connection,
+    name: JobName,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[ROLE-INDEX] [LOCAL:]PORT",
+            help="A replica, such as worker-1, then ports.",
+            autocompletion=completion.replicas,
+        ),
+    ],
+) -> int:
+    """Forward ports of this machine to a replica, until Ctrl-C.
+
+    8790 is the same port on both sides, 9000:8790 uses port 9000 here, and :8790 a free port, which is printed. Without
+    ROLE-INDEX they lead to the replica that leads training, also after it has been restarted.
+
+    Exits 0 after Ctrl-C, or 2 if a request fails or a port is in use.
+    """
+    client = connection.client()
     replica, ports = parse(words)
     handle = attach(client, name)
     first = running_pod(client.api, handle.job, replica)
@@ -29,7 +55,7 @@ def execute(client: Client, name: str, words: Sequence[str]) -> int:
             print(f"{HOST}:{forward.local_port} -> {first.replica}:{port}", flush=True)
         message(f"forwarding to {first.replica} of {name} until Ctrl-C")
         wait_for_interrupt()
-    return 0
+    return ExitCode.OK
 
 
 def wait_for_interrupt() -> None:
@@ -42,10 +68,10 @@ def wait_for_interrupt() -> None:
 
 
 def parse(words: Sequence[str]) -> tuple[str | None, list[tuple[int, int]]]:
-    """Return the replica, if one is named, and pairs of a local port and that of the pod.
+    """Return the replica, if one is named, and pairs of a local port and a port of the pod.
 
     Raises:
-        CommandError: a word is no port, or there is none.
+        CommandError: a word is not a port, or there is no port.
     """
     replica = words[0] if words and is_replica(words[0]) else None
     ports = list(map(_pair, words[1:] if replica else words))

@@ -1,12 +1,16 @@
 """`tfdist render FILE`: prints every object that the controller would create for the jobs of a file."""
 
 import sys
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import typer
 
 from tfdist import validation
 from tfdist.api.v1 import TFDistJob
 from tfdist.cli import jobs, manifests
+from tfdist.cli.command_line import command
 from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.options import File, ManifestFormat
 from tfdist.desired.objects import objects
 
 PLACEHOLDER_UID: Final = "00000000-0000-0000-0000-000000000000"
@@ -16,14 +20,22 @@ _COMMENT: Final = (
 )
 
 
-def execute(file: str, *, namespace: str, image: str, in_json: bool) -> int:
-    """Print the objects and return the exit code: 0, or 1 if a job is invalid or there is none.
+@command
+def render(
+    file: File,
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", metavar="NAMESPACE", help="Namespace of jobs that set none.")
+    ] = "default",
+    image: Annotated[
+        str, typer.Option(metavar="IMAGE", help="Trainer image of jobs that set no image.")
+    ] = "tfdist/trainer",
+    output: ManifestFormat = "yaml",
+) -> int:
+    """Print every object that the controller would create.
 
-    Args:
-        file: file or folder, `-` for standard input.
-        namespace: namespace of jobs without one.
-        image: trainer image of jobs without an image.
-        in_json: whether to print a `List` in JSON instead of YAML documents.
+    The objects are in the order in which the controller creates them. Nothing is sent to a cluster.
+
+    Exits 0, or 1 if a job is invalid or there are no jobs, 2 if the file cannot be read.
     """
     selected = jobs.select(jobs.read(file), file, "render")
     if not selected:
@@ -33,11 +45,11 @@ def execute(file: str, *, namespace: str, image: str, in_json: bool) -> int:
         job = validation.parse(_with_defaults(document.value, namespace))
         comment = "" if document.value["metadata"].get("uid") else _COMMENT.format(job.metadata.name)
         rendered += _with_comment(job, image, comment)
-    if in_json:
+    if output == "json":
         manifests.write_json(sys.stdout, [manifest for manifest, _ in rendered])
     else:
         manifests.write_yaml(sys.stdout, rendered)
-    return 0
+    return ExitCode.OK
 
 
 def _with_defaults(manifest: dict[str, Any], namespace: str) -> dict[str, Any]:

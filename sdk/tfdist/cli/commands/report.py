@@ -7,17 +7,41 @@ import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from tfdist.cli.command_line import command
+from tfdist.cli.connection import Connection
 from tfdist.cli.errors import CommandError
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.find import attach
+from tfdist.cli.options import JobName
 from tfdist.cli.output import message
-from tfdist.client.client import Client
 from tfdist.client.report import CONTENTS, File, Report
 from tfdist.messages import count
 
 
-def execute(client: Client, name: str, output: Path | None) -> int:
-    """Write the report of a job and return the exit code."""
+@command
+def report(
+    connection: Connection,
+    name: JobName,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE.tar.gz", help="Default: tfdist-report-JOB-TIME.tar.gz.", show_default=False
+        ),
+    ] = None,
+) -> int:
+    """Write one file for a bug report.
+
+    It contains the job, its pods and events, the ends of the logs, versions, and the result of `tfdist doctor`. Values
+    that may be secret are masked; its `contents.txt` lists them, and what could not be read.
+
+    Exits 0, or 2 if a request fails or the file exists.
+    """
+    client = connection.client()
     timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target = output or Path(f"tfdist-report-{name}-{timestamp}.tar.gz")
     _check(target)
@@ -26,7 +50,7 @@ def execute(client: Client, name: str, output: Path | None) -> int:
     print(target)
     unread = f", {count(len(report.unread), 'part')} could not be read" if report.unread else ""
     message(f"{count(len(report.masked), 'value')} masked{unread}: read {CONTENTS} in it before you send it")
-    return 0
+    return ExitCode.OK
 
 
 def write(target: Path, files: Iterable[File], folder: str) -> None:

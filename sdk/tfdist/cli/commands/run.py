@@ -1,4 +1,4 @@
-"""`tfdist run --local FILE`: runs a job as processes of this machine, without a cluster."""
+"""`tfdist run FILE`: runs a job in a cluster or, with `--local`, as processes on this machine."""
 
 import shlex
 import sys
@@ -6,25 +6,30 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final
+
+import typer
 
 from tfdist import validation
 from tfdist.api.v1 import TFDistJob
 from tfdist.cli import jobs
+from tfdist.cli.command_line import command
+from tfdist.cli.commands.submit import Code, Env, Gpus, Image, Include, Name, Request, Set, Words, Workers, create
 from tfdist.cli.config_maps import config_maps
+from tfdist.cli.connection import Connection
 from tfdist.cli.console import RunConsole
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError
 from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.findings import finding
+from tfdist.cli.new_job import JobOptions, is_script, script_job, script_of
 from tfdist.cli.output import message
-from tfdist.cli.script_job import is_script, script_job
 from tfdist.local.commands import launcher_installed
 from tfdist.local.job import CannotRunHere, LocalJob
 from tfdist.local.machine import this_machine
 from tfdist.local.ports import FreePorts
 from tfdist.local.replica_plan import FETCH
-from tfdist.local.run import run
+from tfdist.local.run import run as run_replicas
 from tfdist.local.run_directory import RunDirectory, RunDirectoryLocked, short
 from tfdist.local.volumes import Sources
 from tfdist.messages import count
@@ -33,7 +38,71 @@ from tfdist.render.gang import gangs
 _FOLDER: Final = ".tfdist"
 
 
-def execute(
+@command
+def run(
+    connection: Connection,
+    words: Words = None,
+    *,
+    after_dashes: list[str],
+    local: Annotated[bool, typer.Option("--local", help="On this machine, without a cluster.")] = False,
+    name: Name = None,
+    workers: Workers = None,
+    gpus: Gpus = None,
+    image: Image = None,
+    code: Code = None,
+    include: Include = None,
+    env: Env = None,
+    set_: Set = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="With --local: logs, volumes and status.json; default: .tfdist/JOB."),
+    ] = None,
+    volume: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FOLDER",
+            help="With --local: folder of a volume or claim; `checkpoint` is checkpoint.volume.",
+        ),
+    ] = None,
+    command_: Annotated[
+        str,
+        typer.Option(
+            "--command", metavar="COMMAND", help="With --local: entry point of the image, such as 'python train.py'."
+        ),
+    ] = "",
+    in_place: Annotated[
+        bool,
+        typer.Option("--in-place", help="With --local: restart a gang in place, within the limits of its runPolicy."),
+    ] = False,
+) -> int:
+    """Run a job and follow it to its end, in a cluster or as processes on this machine.
+
+    In a cluster it is `tfdist submit`, then `tfdist attach`. With --local each replica is a process with the
+    environment variables of its pod; restarts, deadlines and evaluation work as in a cluster. Ctrl-C suspends the job:
+    its replicas stop within their grace periods, and a second Ctrl-C kills them. No process outlives the run.
+
+    Exits 0 if the job succeeds, or 1 if it is invalid or needs a cluster, 2 if a request fails or a file cannot be
+    read, 124 if it exceeds a deadline, 130 or 143 after a signal; otherwise with the exit code of the replica that
+    failed the job.
+    """
+    if not local:
+        _reject(
+            {"--state": state, "--volume": volume, "--command": command_, "--in-place": in_place}, "requires --local"
+        )
+        options = JobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
+        request = Request(words or (), after_dashes, options, code, include or (), set_ or (), connection.namespace)
+        return create(request, connection.client, follow=True)
+    only_in_a_cluster = {"--name": name, "--gpus": gpus, "--image": image, "--code": code, "--include": include,
+                         "--env": env, "--set": set_, "--namespace": connection.namespace,
+                         "--context": connection.context, "--kubeconfig": connection.kubeconfig}  # fmt: skip
+    _reject(only_in_a_cluster, "cannot be used with --local")
+    file, *arguments = _local_words(words or [], after_dashes)
+    return run_here(
+        file, arguments, workers=workers, state=state, volumes=volume or (), entry_point=command_, in_place=in_place
+    )
+
+
+def run_here(
     file: str,
     arguments: Sequence[str] = (),
     *,
@@ -43,13 +112,13 @@ def execute(
     entry_point: str,
     in_place: bool,
 ) -> int:
-    """Run the job and return its exit code.
+    """Run the job on this machine and return its exit code.
 
     Args:
         file: file or folder with one job and its ConfigMaps; or a Python script.
-        arguments: those of the script.
-        workers: replicas of the script; by default one.
-        state: run directory; by default a folder in the current one, by the job's name.
+        arguments: of the script.
+        workers: replicas of the script; default: one.
+        state: run directory; default: a folder in the current one, named after the job.
         volumes: folders of volumes, as NAME=FOLDER.
         entry_point: command line that replaces the entry point of an image.
         in_place: whether gangs restart in place.
@@ -83,9 +152,24 @@ def execute(
         directory.close()
 
 
+def _local_words(words: list[str], command: list[str]) -> list[str]:
+    """Return the file of a local run and its arguments; `-- python train.py` is the script `train.py`."""
+    if not words and command and (script := script_of(command)) is not None:
+        return [script.target, *script.arguments]
+    if not words and not command:
+        raise typer.BadParameter("give a manifest or a script")
+    return [*words, *command]
+
+
+def _reject(options: dict[str, Any], reason: str) -> None:
+    for option, value in options.items():
+        if value:
+            raise typer.BadParameter(f"{option} {reason}")
+
+
 def _read(file: str, arguments: Sequence[str], workers: int | None) -> list[Document]:
     if is_script(file):
-        return script_job(file, arguments, 1 if workers is None else workers)
+        return [Document(script_job(file, arguments, 1 if workers is None else workers), file)]
     if workers is not None:
         raise CommandError(f"--workers: {file} is a manifest; set spec.worker.replicas in it")
     if arguments:
@@ -114,7 +198,7 @@ def _run(local: LocalJob, directory: RunDirectory, environment: Mapping[str, str
     directory.prepare(local.folders.values(), names)
     for line in _heading(local, directory.path):
         message(line)
-    return run(local, directory, RunConsole(sys.stdout, names, time.monotonic), environment)
+    return run_replicas(local, directory, RunConsole(sys.stdout, names, time.monotonic), environment)
 
 
 def _heading(local: LocalJob, folder: Path) -> Iterator[str]:

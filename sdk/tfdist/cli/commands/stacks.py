@@ -1,29 +1,53 @@
-"""`tfdist stacks JOB [ROLE-INDEX]`: the Python stacks of the replicas now."""
+"""`tfdist stacks JOB [ROLE-INDEX]`: the current Python stacks of the replicas."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Annotated, Final
 
+import typer
+
+from tfdist.cli import completion
+from tfdist.cli.command_line import command
+from tfdist.cli.connection import Connection
 from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.find import attach
+from tfdist.cli.options import JobName
 from tfdist.cli.output import message
-from tfdist.client.client import Client
 from tfdist.client.errors import ClientError, NotPossible
 from tfdist.client.replica_pods import current_pods, replica_pod
-from tfdist.client.stacks import stacks
+from tfdist.client.stacks import stacks as read_stacks
 from tfdist.contract import REPORT_PORT
 
 _PARALLEL: Final = 16
 
 
-def execute(client: Client, name: str, replica: str | None, *, wait: float) -> int:
-    """Print the stacks of a job's replicas and return the exit code: 1 if none has given any."""
+@command
+def stacks(
+    connection: Connection,
+    name: JobName,
+    replica: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ROLE-INDEX",
+            help="Such as worker-1; default: all replicas.",
+            show_default=False,
+            autocompletion=completion.replicas,
+        ),
+    ] = None,
+    *,
+    wait: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long to wait for a replica.")] = 10.0,
+) -> int:
+    """Print the current Python stacks of the replicas.
+
+    Exits 0, or 1 if no replica returned its stacks, 2 if a request fails.
+    """
+    client = connection.client()
     job = attach(client, name).job
     pods = [replica_pod(client.api, job, replica)] if replica else current_pods(client.api, job)
     if not pods:
         raise NotPossible(f"{name} has no pods: it is {job.phase}{f': {job.message}' if job.message else ''}")
     count = 0
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        answers = [(pod, pool.submit(stacks, client.api, pod, wait)) for pod in pods]
+        answers = [(pod, pool.submit(read_stacks, client.api, pod, wait)) for pod in pods]
         try:
             for pod, answer in answers:
                 try:

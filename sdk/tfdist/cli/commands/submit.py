@@ -1,21 +1,24 @@
 """`tfdist submit`: creates a job from a manifest or a command, with a folder of code."""
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from tfdist.cli import creation, documents, jobs, overrides
+import typer
+
+from tfdist.cli import creation, jobs, overrides
+from tfdist.cli.command_line import command
 from tfdist.cli.config_maps import config_map_manifests
+from tfdist.cli.connection import Connection
 from tfdist.cli.documents import STDIN, SUFFIXES, Document
 from tfdist.cli.errors import CommandError
 from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.findings import Finding, findings
-from tfdist.cli.new_job import JobOptions, new_job, script_of
+from tfdist.cli.new_job import JobOptions, is_script, new_job, script_of
+from tfdist.cli.options import DryRun
 from tfdist.cli.output import message, one_line
-from tfdist.cli.script_job import is_script
 from tfdist.client.client import Client
 from tfdist.client.code_archive import CodeArchive, pack_file, pack_folder
 from tfdist.client.errors import Invalid
@@ -24,6 +27,31 @@ from tfdist.client.submission import Submission, prepare
 from tfdist.messages import count, join_path
 
 _COMMAND_LINE: Final = "command line"
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE | -- COMMAND",
+        help="A manifest: YAML or JSON, a folder, or - for standard input. Or a command, such as -- python train.py.",
+        show_default=False,
+    ),
+]
+Name = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the job; default: the name of the script.")]
+Workers = Annotated[int | None, typer.Option(metavar="N", min=1, help="Workers that run the command; default: 1.")]
+Gpus = Annotated[int | None, typer.Option(metavar="N", min=1, help="GPUs of each worker.", show_default=False)]
+Image = Annotated[str | None, typer.Option(metavar="IMAGE", help="Image; default: the trainer image.")]
+Code = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Folder of code, at most 900 KiB when packed.", show_default=False)
+]
+Include = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATTERN", help="Files of --code to send although they may contain credentials; repeatable."),
+]
+Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Environment variable; may be repeated.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Field below spec, such as training.config.epochs=3; repeatable."),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +67,44 @@ class Request:
     include: Sequence[str] = ()
     """Files of `code` that go with the job although they may contain credentials."""
     values: Sequence[str] = ()
-    """Those of `--set`."""
+    """Values of `--set`."""
     namespace: str | None = None
 
 
-def execute(
+@command
+def submit(
+    connection: Connection,
+    words: Words = None,
+    *,
+    after_dashes: list[str],
+    name: Name = None,
+    workers: Workers = None,
+    gpus: Gpus = None,
+    image: Image = None,
+    code: Code = None,
+    include: Include = None,
+    env: Env = None,
+    set_: Set = None,
+    dry_run: DryRun = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Follow the job to its end, as `tfdist run` does.")] = False,
+) -> int:
+    """Create a job in a cluster, from a manifest or a command.
+
+    A script in the current folder is sent with the job; --code sends a folder with everything that the script imports.
+    The job is validated first. It is created with its ConfigMaps, or nothing is created.
+
+    Exits 0 when the job is created, or 1 if it is invalid, 2 if a request fails or a file cannot be read; with
+    --follow, with the exit code of the job.
+    """
+    options = JobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
+    request = Request(words or (), after_dashes, options, code, include or (), set_ or (), connection.namespace)
+    return create(request, connection.client, dry_run=dry_run, follow=follow)
+
+
+def create(
     request: Request, connected: Callable[[], Client], *, dry_run: str | None = None, follow: bool = False
 ) -> int:
-    """Submit a job and return the exit code: 0, or 1 if it is invalid; with `follow` that of the job.
+    """Submit a job and return the exit code: 0, or 1 if it is invalid; with `follow` the exit code of the job.
 
     Args:
         request: the job.
@@ -106,8 +164,7 @@ def _from_file(words: Sequence[str], request: Request) -> tuple[Document | None,
 def _from_command(words: Sequence[str], request: Request) -> Document:
     if request.words and not is_script(request.words[0]):
         raise CommandError(f"{request.words[0]}: neither a manifest nor a script; write -- before a command")
-    (document,) = documents.parse(json.dumps(new_job(words, request.options)).encode(), _COMMAND_LINE)
-    return document
+    return Document(new_job(words, request.options), _COMMAND_LINE)
 
 
 def _check_namespace(job: Mapping[str, Any], namespace: str | None) -> None:

@@ -6,11 +6,17 @@ import sys
 import threading
 import webbrowser
 from contextlib import closing
-from typing import Final
+from typing import Annotated, Final
 
+import typer
+
+from tfdist.cli.command_line import command
 from tfdist.cli.commands.port_forward import wait_for_interrupt
+from tfdist.cli.connection import Connection
 from tfdist.cli.errors import CommandError
+from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.find import attach
+from tfdist.cli.options import JobName
 from tfdist.cli.output import message
 from tfdist.client.client import Client
 from tfdist.client.errors import NotPossible
@@ -24,8 +30,22 @@ _PAUSE: Final = 1.0
 _ANSWER_SECONDS: Final = 10.0
 
 
-def execute(client: Client, name: str, *, port: int, open_browser: bool) -> int:
-    """Forward a port to the TensorBoard until Ctrl-C, and return the exit code."""
+@command
+def tensorboard(
+    connection: Connection,
+    name: JobName,
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Local port; 0 for a free one.")] = 0,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+) -> int:
+    """Open the TensorBoard of a job that sets `spec.tensorBoard`.
+
+    Forwards a port of this machine to it until Ctrl-C.
+
+    Exits 0 after Ctrl-C, or 2 if the job has no TensorBoard or a request fails, 130 after Ctrl-C before TensorBoard
+    answers.
+    """
+    client = connection.client()
     handle = attach(client, name)
     _check(handle.job)
     forward = PortForward(client.api, lambda: _ready_pod(client, handle), PORT, port)
@@ -34,11 +54,11 @@ def execute(client: Client, name: str, *, port: int, open_browser: bool) -> int:
         url = f"http://{HOST}:{forward.local_port}"
         print(f"TensorBoard: {url}", flush=True)
         message("forwarding until Ctrl-C")
-        if open_browser and sys.stdout.isatty():
+        if not no_open and sys.stdout.isatty():
             with contextlib.suppress(webbrowser.Error):
                 webbrowser.open(url)
         wait_for_interrupt()
-    return 0
+    return ExitCode.OK
 
 
 def _check(job: Job) -> None:

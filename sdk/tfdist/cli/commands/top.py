@@ -3,14 +3,20 @@
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final
 
+import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from tfdist.cli.command_line import command
+from tfdist.cli.connection import Connection
 from tfdist.cli.errors import CommandError
-from tfdist.cli.find import attach, without_kind
+from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.find import attach, name_of
+from tfdist.cli.kinds import JOB
+from tfdist.cli.options import AllNamespaces, OptionalJobName
 from tfdist.cli.output import has_colour, message, width_of, write_lines
 from tfdist.cli.usage_table import top_table
 from tfdist.client.client import Client
@@ -22,18 +28,28 @@ from tfdist.client.watch import watch_collection
 _REDRAW_SECONDS: Final = 2.0
 
 
-def execute(client: Client, name: str | None, *, all_namespaces: bool, watch: bool) -> int:
-    """Print the table, or redraw it until Ctrl-C, and return the exit code.
+@command
+def top(
+    connection: Connection,
+    name: OptionalJobName = None,
+    *,
+    all_namespaces: AllNamespaces = False,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Redraw the table every 2 s, until Ctrl-C.")] = False,
+) -> int:
+    """Show what jobs use and do now: GPUs and requested CPUs, step, throughput, step time.
 
-    Raises:
-        CommandError: a job and all namespaces are requested, or there is no terminal to redraw the table on.
-        ClientError: a request failed.
+    Leaves out jobs that have ended, unless you name one. The job with the most GPUs is the first.
+
+    Exits 0, also if there are no jobs; or 2 if the job does not exist or a request fails, 130 after Ctrl-C.
     """
+    client = connection.client()
     if name and all_namespaces:
         raise CommandError(f"{name} is a job of one namespace: leave out -A, or the name")
     if watch and not sys.stdout.isatty():
-        raise CommandError("--watch redraws a terminal, and standard output is none: leave it out to print one table")
-    name = without_kind(name) if name else None
+        raise CommandError(
+            "--watch redraws a terminal, and standard output is not a terminal: leave it out to print one table"
+        )
+    name = name_of(name, JOB) if name else None
     jobs = [attach(client, name).job] if name else client.list(all_namespaces=all_namespaces) if not watch else []
     if watch:
         return _watch(_JobsInBackground(client, name, all_namespaces=all_namespaces), namespaces=all_namespaces)
@@ -41,7 +57,7 @@ def execute(client: Client, name: str | None, *, all_namespaces: bool, watch: bo
     write_lines(lines)
     if not lines:
         message("No jobs run" if all_namespaces else f"No jobs run in {client.namespace} namespace.")
-    return 0
+    return ExitCode.OK
 
 
 class _JobsInBackground:
@@ -87,7 +103,7 @@ def _watch(jobs: _JobsInBackground, *, namespaces: bool) -> int:
 
 
 def _lines(jobs: Sequence[Job], name: str | None, *, namespaces: bool) -> list[str]:
-    """Return the table of a named job, or of those that have not ended; empty without one."""
+    """Return the table of a named job, or of the jobs that have not ended; empty if there are none."""
     selected = [job for job in jobs if name or job.phase not in FINAL or _uses(job)]
     if not selected:
         return []

@@ -1,27 +1,44 @@
 """`tfdist validate FILE...`: reports every error in TFDistJobs and TFDistSweeps with file, line and path, offline."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import typer
 
 from tfdist.cli import documents
+from tfdist.cli.command_line import command
 from tfdist.cli.document_kind import DocumentKind, classify
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import DocumentError
 from tfdist.cli.exit_code import ExitCode
 from tfdist.cli.findings import Finding, findings
 from tfdist.cli.manifests import write_json_document
+from tfdist.cli.options import Files
 from tfdist.cli.output import message
 from tfdist.messages import count
 
 
-def execute(files: Sequence[str], *, quiet: bool, in_json: bool) -> int:
-    """Validate the documents of `files` and return the exit code: 0 valid, 1 errors, 2 an unreadable file."""
-    report = _Report(in_json=in_json, quiet=quiet)
+@command
+def validate(
+    files: Files,
+    *,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only: no warnings, no summary.")] = False,
+    output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Output format.")] = "text",
+) -> int:
+    """Check TFDistJobs and TFDistSweeps offline.
+
+    Prints a line FILE:LINE: PATH: MESSAGE for each problem, and a summary on standard error. A line with `warning:`
+    is about a valid document and does not change the exit code. Documents of other kinds are skipped.
+
+    Exits 0 if all are valid, or 1 if there are problems, 2 if a file cannot be read.
+    """
+    report = _Report(in_json=output == "json", quiet=quiet)
     for document in documents.read_all(files, report.add_unreadable):
         report.add(document)
     report.finish()
-    return ExitCode.FAILED if report.files_unreadable else int(report.problems > 0)
+    return ExitCode.FAILED if report.files_unreadable else ExitCode.NEGATIVE if report.problems else ExitCode.OK
 
 
 @dataclass

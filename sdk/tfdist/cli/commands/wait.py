@@ -1,45 +1,70 @@
-"""`tfdist wait JOB`: waits until a job has ended, or has a phase."""
+"""`tfdist wait NAME`: waits until a job or sweep has ended, or reaches a phase."""
 
-import re
-from typing import Final
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from tfdist.api.status import JobPhase
+from tfdist.cli import completion
+from tfdist.cli.command_line import command
+from tfdist.cli.connection import Connection
 from tfdist.cli.errors import CommandError
 from tfdist.cli.exit_code import ExitCode
-from tfdist.cli.find import attach
-from tfdist.cli.output import message
-from tfdist.client.client import Client
+from tfdist.cli.find import suggesting
+from tfdist.cli.options import Name, Timeout, seconds
+from tfdist.cli.output import message, one_line
 from tfdist.client.errors import WaitTimeout
+from tfdist.printable import printable
 
-_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+if TYPE_CHECKING:
+    from tfdist.client.job import Job
+    from tfdist.client.sweep import Sweep
 
 
-def execute(client: Client, name: str, *, phase: str, timeout: str | None) -> int:
-    """Wait for a job and return the exit code."""
+@command
+def wait(
+    connection: Connection,
+    name: Name,
+    *,
+    phase: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="PHASE",
+            help="Phase to wait for; default: the end.",
+            show_default=False,
+            autocompletion=completion.phases,
+        ),
+    ] = "",
+    timeout: Timeout = None,
+) -> int:
+    """Wait until a job or sweep has ended, or reaches a phase.
+
+    Exits with the exit code of the job or sweep, as `tfdist attach` does; 0 if it reaches the phase; 124 after the
+    timeout; 2 if a request fails.
+    """
     phases = _phases(phase)
-    handle = attach(client, name)
+    limit = None if timeout is None else seconds(timeout)
+    kind, own_name = connection.find(name)
+    objects = kind.of(connection.client())
+    with suggesting(objects, own_name):
+        handle = objects.attach(own_name)
     try:
-        job = handle.wait_for(phases, timeout=None if timeout is None else seconds(timeout))
+        stored = handle.wait_for(phases, limit)
     except WaitTimeout as error:
         message(error)
         return ExitCode.TIMEOUT
-    message(f"{name} {job.phase}: {job.message}" if job.message else f"{name} {job.phase}")
-    return 0 if job.phase in phases else job.exit_code
+    message(f"{stored.name} {headline(stored)}")
+    return ExitCode.OK if stored.phase in phases else stored.exit_code
 
 
-def seconds(text: str, option: str = "--timeout") -> float:
-    """Return a duration such as `90s`, `10m` or `1h`, the value of an option, in seconds.
-
-    Raises:
-        CommandError: it is none.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
-    if match is None:
-        raise CommandError(f"{option} {text}: write a duration such as 90s, 10m or 1h")
-    return float(match[1]) * _UNITS[match[2]]
+def headline(stored: "Job | Sweep") -> str:
+    """Return the phase of a job or sweep and, if there is one, its reason."""
+    return f"{stored.phase}: {one_line(printable(stored.message))}" if stored.message else str(stored.phase)
 
 
-def _phases(text: str) -> tuple[JobPhase, ...]:
+def _phases(text: str) -> tuple[str, ...]:
+    """Return the phase that a user has written in any case; sweeps have some of the phases of jobs."""
     if not text:
         return ()
     for phase in JobPhase:

@@ -1,1 +1,0 @@
-"""Declaration of the commands and their options, by subject."""
