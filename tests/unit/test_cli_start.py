@@ -235,6 +235,16 @@ def test_without_the_packages_of_the_extra_a_message_names_it(package: str) -> N
     assert (ran.returncode, ran.stderr) == (2, f"{MISSING_EXTRA}\n")
 
 
+@pytest.mark.parametrize("arguments", [["list"], ["logs", "a"], ["logs", "--help"]])
+def test_without_the_packages_of_the_client_a_message_names_its_extra(arguments: list[str]) -> None:
+    program = (
+        "import sys; sys.modules['kubernetes'] = None\nfrom tfdist.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program, *arguments], check=False, capture_output=True, text=True)
+    expected = "this command needs the client: pip install 'tfdist[cli,client]'\n"
+    assert (ran.returncode, ran.stderr) == (2, expected)
+
+
 def test_debug_is_accepted_before_and_after_the_command(job: str) -> None:
     assert main(["--debug", "validate", job]) == main(["validate", job, "--debug"]) == 0
 

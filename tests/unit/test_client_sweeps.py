@@ -159,6 +159,15 @@ def test_a_wait_ends_at_its_timeout(client: Client) -> None:
         client.sweeps.attach("fashion-lr").wait(timeout=0)
 
 
+def test_a_wait_ends_with_a_phase_that_is_waited_for(client: Client) -> None:
+    assert client.sweeps.attach("fashion-lr").wait_for({"Running"}, timeout=0).phase == "Running"
+
+
+def test_a_sweep_that_is_not_deleted_in_time_is_named(client: Client) -> None:
+    with pytest.raises(WaitTimeout, match=r'^after 0 s there is still sweep "fashion-lr"$'):
+        client.sweeps.attach("fashion-lr").wait_deleted(timeout=0)
+
+
 def test_a_status_of_an_earlier_generation_does_not_end_a_wait() -> None:
     changed = {**SUCCEEDED_SWEEP.manifest, "metadata": {**SUCCEEDED_SWEEP.manifest["metadata"], "generation": 2}}
 

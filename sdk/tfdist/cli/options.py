@@ -67,8 +67,8 @@ DryRun = Annotated[
 Timeout = Annotated[
     str | None, typer.Option(metavar="DURATION", help="Longest wait, such as 90s, 10m or 1h; default: no limit.")
 ]
-AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="In all namespaces.")]
-AllReplicas = Annotated[bool, typer.Option("--all", help="All replicas of a job with more than 16.")]
+AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")]
+AllReplicas = Annotated[bool, typer.Option("--all", help="Show all replicas of a job that has more than 16.")]
 Files = Annotated[list[str], typer.Argument(metavar="FILE", help="YAML or JSON; a folder; - for standard input.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="YAML or JSON; a folder; - for standard input.")]
 

@@ -35,13 +35,15 @@ def attach(
     connection: Connection,
     name: Name,
     *,
-    tail: Annotated[int, typer.Option(metavar="N", min=1, help="Begin with the last N lines of each replica.")] = 10,
+    tail: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Begin with the last N lines of each replica of a job.")
+    ] = 10,
     all_replicas: AllReplicas = False,
 ) -> int:
     """Follow a job or sweep to its end.
 
-    Of a job, prints the logs, phases and progress, and the result; of a sweep, the phase, the best trial and the number
-    of trials after each change. Ctrl-C detaches; the job or sweep goes on.
+    For a job, prints the logs, phases and progress, and the result; for a sweep, the phase, the best trial and the
+    number of trials after each change. Ctrl-C detaches; the job or sweep continues.
 
     Exits 0 if it succeeds, 124 if it exceeds a deadline, 130 after Ctrl-C, 2 if a request fails; otherwise with the
     exit code of the replica that failed the job, or 1 for a sweep that fails or is invalid.

@@ -31,7 +31,7 @@ _IMMUTABLE: Final = "worker.replicas of a running job is immutable"
 
 _STARTED: Final = (JobPhase.RUNNING, JobPhase.EVALUATING, JobPhase.SUCCEEDED)
 
-Wait = Annotated[bool, typer.Option("--wait", help="Wait for the effect.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has taken effect.")]
 
 
 @command
@@ -95,7 +95,9 @@ def delete(
     connection: Connection,
     names: Names,
     *,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until they and their pods are gone.")] = True,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait until the jobs and their pods, or the sweeps, are gone.")
+    ] = True,
     timeout: Timeout = None,
 ) -> int:
     """Delete jobs or sweeps.

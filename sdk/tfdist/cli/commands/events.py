@@ -38,7 +38,7 @@ def events(
 ) -> int:
     """Show the events of a job and its pods.
 
-    The newest event is the last. A cluster keeps events for an hour by default.
+    The newest event comes last. A cluster keeps events for an hour by default.
 
     Exits 0, also if there are none; or 2 if the job does not exist or a request fails, 130 after Ctrl-C.
     """

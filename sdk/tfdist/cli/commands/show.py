@@ -43,7 +43,7 @@ def list_(
 ) -> int:
     """List jobs or sweeps.
 
-    On a terminal each of them is one line, with long cells cut; elsewhere nothing is cut.
+    On a terminal each job or sweep is one line, with long cells cut; elsewhere nothing is cut.
 
     Exits 0, also if there are none, or 2 if the request fails.
     """
@@ -67,7 +67,7 @@ def get(connection: Connection, name: Name, *, output: Output = None) -> int:
 
     `json` and `yaml` print it as the cluster stores it, without `managedFields`.
 
-    Exits 0, or 2 if it does not exist or the request fails.
+    Exits 0, or 2 if the job or sweep does not exist or the request fails.
     """
     kind, own_name = connection.find(name)
     objects = kind.of(connection.client())
@@ -88,7 +88,7 @@ def describe(connection: Connection, name: Name) -> int:
     conditions, and the last events of the job and its pods. Of a sweep: metric, search, trials, the best trials, and
     conditions.
 
-    Exits 0, or 2 if it does not exist or a request fails.
+    Exits 0, or 2 if the job or sweep does not exist or a request fails.
     """
     return print_description(connection.client(), connection.find(name))
 

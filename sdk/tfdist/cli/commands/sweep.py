@@ -67,8 +67,8 @@ def results(
 ) -> int:
     """Show the trials of a sweep with their parameters and values.
 
-    The best first, then the trials without a value, then the failed ones. Results remain when the jobs of the trials
-    are deleted.
+    The best trial comes first, then trials without a value, then failed ones. Results remain when the jobs of the
+    trials are deleted.
 
     Exits 0, or 2 if the sweep does not exist or the request fails.
     """

@@ -38,7 +38,7 @@ def top(
 ) -> int:
     """Show what jobs use and do now: GPUs and requested CPUs, step, throughput, step time.
 
-    Leaves out jobs that have ended, unless you name one. The job with the most GPUs is the first.
+    Leaves out jobs that have ended, unless you name one. The job with the most GPUs comes first.
 
     Exits 0, also if there are no jobs; or 2 if the job does not exist or a request fails, 130 after Ctrl-C.
     """
