@@ -17,7 +17,7 @@ def test_an_optimizer_of_tf_keras_updates_the_variables_of_its_models() -> None:
         import tf_keras
         from tfdist_trainer import step_variables
         variable = tf.Variable([2.0])
-        step_variables.apply(tf_keras.optimizers.SGD(0.5), [tf.constant([1.0])], [variable])
+        step_variables.apply_gradients(tf_keras.optimizers.SGD(0.5), [tf.constant([1.0])], [variable])
         print(variable.numpy().tolist())
     """
     command = [sys.executable, "-c", textwrap.dedent(script)]

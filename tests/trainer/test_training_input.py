@@ -1,7 +1,6 @@
 """Training examples are balanced over the members if whole files are uneven, and the log has each share."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from threading import Barrier, Lock, Thread
 from types import MappingProxyType
@@ -195,11 +194,3 @@ def test_an_epoch_by_index_is_resumed_by_any_gang_and_buffer_but_not_with_anothe
         assert resumed_step(before, same[-1]) == 3
     for other in (opened(pattern, 2, seed=1), opened(pattern, 1, shuffleBuffer=0)):
         assert resumed_step(before, other[-1]) == 0
-
-
-@pytest.mark.parametrize("kind", ["npz", "tfrecord"])
-def test_a_checkpoint_of_an_earlier_version_without_the_order_is_resumed(kind: str, tmp_path: Path) -> None:
-    (write if kind == "npz" else write_records)(tmp_path, 50, 50)
-    now = opened(f"{tmp_path}/part-*", 2)[1]
-    assert resumed_step(replace(now, order=None), now) == 3
-    assert resumed_step(replace(now, order=None, batch_size=5, counts=(1, 2)), now) == 0
