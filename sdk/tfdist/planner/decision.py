@@ -11,7 +11,7 @@ from tfdist.status.conditions import Condition
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class GangFailure:
     """Why a gang has failed permanently."""
 
     reason: str
@@ -26,7 +26,7 @@ class GangDecision:
     create: tuple[Member, ...] = ()
     conditions: tuple[Condition, ...] = ()
     failures: tuple[ReplicaFailure, ...] = ()
-    failure: Failure | None = None
+    failure: GangFailure | None = None
     events: tuple[Event, ...] = ()
     probes: tuple[ProbeTarget, ...] = ()
     probe_id: str = ""

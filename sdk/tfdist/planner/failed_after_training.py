@@ -34,13 +34,13 @@ _BEGINS: Final = "training succeeded; after it "
 def report_failure_after_training(view: JobView, now: str) -> tuple[TFDistJobStatus | None, tuple[Event, ...]]:
     """Return the status of a job that succeeded with the failure of a worker, and the event; (None, ()) if none is new.
 
-    The message follows that of a condition `Degraded` for another reason.
+    The message is appended to a condition `Degraded` that has another reason.
     """
     stored = find_condition(view.status, ConditionType.DEGRADED)
     degraded = stored if stored is not None and stored.status == "True" else None
     if not is_true(view.status, ConditionType.SUCCEEDED) or (degraded and _BEGINS in degraded.message):
         return None, ()
-    failed = _failed(view)
+    failed = _failed_workers(view)
     if not failed:
         return None, ()
     others = f", and {count(len(failed) - 1, 'other worker')} failed" if len(failed) > 1 else ""
@@ -53,7 +53,7 @@ def report_failure_after_training(view: JobView, now: str) -> tuple[TFDistJobSta
     return view.status.model_copy(update={"conditions": conditions}), (event,)
 
 
-def _failed(view: JobView) -> list[PodSummary]:
+def _failed_workers(view: JobView) -> list[PodSummary]:
     """Return the workers that failed by an error of their own, the first one first."""
     record = stored_record(view.status, GangName.TRAINING)
     if view.job is None or record is None or all(p.state is not PodState.FAILED for p in view.pods):

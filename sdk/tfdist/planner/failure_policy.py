@@ -21,13 +21,13 @@ from tfdist.observed.termination import describe_failure, failure_message
 from tfdist.outcome import find_condition
 from tfdist.planner import inplace_restart
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import Failure, GangDecision, not_ready
+from tfdist.planner.decision import GangDecision, GangFailure, not_ready
 from tfdist.planner.node_exclusion import exclude_nodes
 from tfdist.planner.peer_failure import peer_probes, root_cause_grace_remaining_seconds
 from tfdist.planner.plan import Event
 from tfdist.planner.progress_deadline import Stalled
 from tfdist.planner.root_cause import (
-    RootCause,
+    ReplicaRootCause,
     log_hint,
     records,
     root_cause_of_gang,
@@ -145,15 +145,15 @@ def _replace_alone(context: PlanContext, state: GangState) -> GangDecision:
 
 
 def _restart(
-    context: PlanContext, state: GangState, causes: Sequence[RootCause], *, alone: bool = False
+    context: PlanContext, state: GangState, causes: Sequence[ReplicaRootCause], *, alone: bool = False
 ) -> GangDecision:
     """Count the failures and begin the next attempt, of all members or of each failed member alone.
 
     The errors of independent replicas are not compared: the same one from two of them, such as a lost connection to
-    their chief, is no repetition, and their progress is unknown.
+    their chief, is not a repetition, and their progress is unknown.
     """
     record, restarts = state.record, state.record.restarts
-    # A new checkpoint is progress: the budget starts again, and an equal error is no repetition.
+    # A new checkpoint is progress: the budget starts again, and an equal error does not repeat the last one.
     used_budget = budget.at_checkpoint(restarts, context.newest_checkpoint(state))
     is_compared = used_budget is restarts and not is_independent(context, state)
     last = context.last_root_cause(state.gang) if is_compared else None
@@ -179,7 +179,7 @@ def _restart(
     return _begin_attempt(context, state, next_record, causes, tuple(failures), excluded, alone=alone)
 
 
-def _ran_seconds(context: PlanContext, state: GangState, cause: RootCause) -> float:
+def _ran_seconds(context: PlanContext, state: GangState, cause: ReplicaRootCause) -> float:
     """Return for how long the replica of a root cause has had its node; if its pod is gone, how long the gang has run.
 
     Both times are the API server's. A program cannot change them, unlike its reports.
@@ -193,13 +193,13 @@ def _ran_seconds(context: PlanContext, state: GangState, cause: RootCause) -> fl
     return context.seconds_since(since) if since else 0.0
 
 
-def _terminal_failure(context: PlanContext, cause: RootCause, decision: BudgetDecision) -> Failure:
+def _terminal_failure(context: PlanContext, cause: ReplicaRootCause, decision: BudgetDecision) -> GangFailure:
     """Return the failure of the gang, whose root cause is final or exceeds the limit."""
     remedy = decision.remedy or _REMEDIES.get(decision.final, "")
-    return Failure(decision.final, "; ".join(filter(None, (cause.text, remedy))) + log_hint(context, cause))
+    return GangFailure(decision.final, "; ".join(filter(None, (cause.text, remedy))) + log_hint(context, cause))
 
 
-def _is_repeated(cause: RootCause, last: ReplicaFailure | None) -> bool:
+def _is_repeated(cause: ReplicaRootCause, last: ReplicaFailure | None) -> bool:
     """Return whether the last root cause, which is recorded in the status, was the same error."""
     if cause.pod is None or last is None or cause.classification.reason not in REPEATABLE:
         return False
@@ -215,7 +215,7 @@ def _next_record(
     context: PlanContext,
     state: GangState,
     record: GangStatus,
-    causes: Sequence[RootCause],
+    causes: Sequence[ReplicaRootCause],
     delay: float,
     *,
     alone: bool,
@@ -241,7 +241,7 @@ def _begin_attempt(
     context: PlanContext,
     state: GangState,
     record: GangStatus,
-    causes: Sequence[RootCause],
+    causes: Sequence[ReplicaRootCause],
     failures: tuple[ReplicaFailure, ...],
     excluded: str,
     *,

@@ -12,7 +12,7 @@ from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
 from tfdist.outcome import find_condition
 from tfdist.planner import inplace_restart, pod_rejection
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import Failure, GangDecision, min_delay, not_ready
+from tfdist.planner.decision import GangDecision, GangFailure, min_delay, not_ready
 from tfdist.planner.directory_in_use import directory_in_use
 from tfdist.planner.failure_policy import handle_failure, restart_resized, restart_stalled
 from tfdist.planner.gang_scheduling import missing_scheduler
@@ -113,7 +113,7 @@ def _create_pods(context: PlanContext, state: GangState) -> GangDecision:
         return replace(decision, requeue_after_seconds=min_delay([decision.requeue_after_seconds, _RETRY_SECONDS]))
     if context.revision is None:
         text = f"a pod of the {state.gang.name} is missing and is not created until the specification is corrected"
-        return _await_replicas(context, state, Failure(ConditionReason.FAILED_CREATE, text))
+        return _await_replicas(context, state, GangFailure(ConditionReason.FAILED_CREATE, text))
     # All pods of an attempt have one specification; a gang whose specification is lost restarts as a whole (ADR 22).
     if context.specification_of(state) is None:
         return restart_without_specification(context, state)
@@ -125,15 +125,15 @@ def _create_pods(context: PlanContext, state: GangState) -> GangDecision:
     return replace(pod_rejection.with_rejection(context, state, decision), create=state.missing)
 
 
-def _creation_problem(context: PlanContext, state: GangState) -> Failure | None:
+def _creation_problem(context: PlanContext, state: GangState) -> GangFailure | None:
     """Return why a missing pod cannot be created, else why a pod that exists cannot start; None if neither is known."""
     if error := context.view.runtime.create_error:
         text = f"a replica of the {state.gang.name} cannot be created: {error}"
-        return Failure(ConditionReason.FAILED_CREATE, text)
+        return GangFailure(ConditionReason.FAILED_CREATE, text)
     return _problem(context, state.unstartable) if state.unstartable else None
 
 
-def _after_unknown_scheduler(context: PlanContext, state: GangState, missing: Failure | None) -> GangState:
+def _after_unknown_scheduler(context: PlanContext, state: GangState, missing: GangFailure | None) -> GangState:
     """Return the state of a gang; its start deadline begins when it is known again whether its scheduler is there."""
     unknown, pods_ready = (
         ConditionReason.GANG_SCHEDULER_UNKNOWN,
@@ -164,7 +164,7 @@ def _unstartable(context: PlanContext, state: GangState, pod: PodSummary) -> Gan
     return replace(decision, requeue_after_seconds=requeue)
 
 
-def _await_replicas(context: PlanContext, state: GangState, problem: Failure | None) -> GangDecision:
+def _await_replicas(context: PlanContext, state: GangState, problem: GangFailure | None) -> GangDecision:
     """Wait for replicas until the start deadline; `problem` is the reason why one cannot start."""
     condition = not_ready(problem.reason, problem.message) if problem else _starting_condition(context, state)
     conditions = _allowed_conditions(
@@ -183,8 +183,8 @@ def _await_replicas(context: PlanContext, state: GangState, problem: Failure | N
     remaining = context.remaining_seconds(limit, start)
     if remaining > 0:
         return replace(decision, requeue_after_seconds=min_delay([remaining, decision.requeue_after_seconds]))
-    failure = problem or Failure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started_text(context, state))
-    return replace(decision, failure=Failure(failure.reason, f"{failure.message}; gave up after {limit} s{field}"))
+    failure = problem or GangFailure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started_text(context, state))
+    return replace(decision, failure=GangFailure(failure.reason, f"{failure.message}; gave up after {limit} s{field}"))
 
 
 def _waiting_since(context: PlanContext, state: GangState) -> str:
@@ -206,14 +206,14 @@ def _placed_since(state: GangState) -> str:
     return min(filter(None, placed), default="")
 
 
-def _problem(context: PlanContext, pod: PodSummary) -> Failure:
+def _problem(context: PlanContext, pod: PodSummary) -> GangFailure:
     """Return why a replica cannot start: the reason, and a message that names the field to correct."""
     reason = ConditionReason.UNSCHEDULABLE
     if pod.reason in CANNOT_START:
         reason = ConditionReason.CONFIG_ERROR if "Config" in pod.reason else ConditionReason.IMAGE_ERROR
     replica = pod.replica
     subject = f"{_image_path(context, pod.role)}: {replica}" if reason == ConditionReason.IMAGE_ERROR else replica
-    return Failure(reason, f"{subject} cannot start: {pod.reason}: {pod.message or 'no reason given'}")
+    return GangFailure(reason, f"{subject} cannot start: {pod.reason}: {pod.message or 'no reason given'}")
 
 
 def _image_path(context: PlanContext, role: Role) -> str:
@@ -280,7 +280,7 @@ def _unresponsive_leader(state: GangState) -> str:
     return f"{leader} leads the gang and no longer answers: the process, its node or the network to it hangs"
 
 
-def _first_rendezvous_text(waits: inplace_restart.RendezvousWait | None) -> str:
+def _first_rendezvous_text(waits: inplace_restart.LaunchersWait | None) -> str:
     """Return the part of a message about the first rendezvous of the launchers; "" without one."""
     return f"; their launchers wait: {waits.text}" if waits and not waits.restart else ""
 

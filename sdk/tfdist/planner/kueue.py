@@ -136,7 +136,7 @@ def has_outdated_workload(view: JobView, job: TFDistJob, installation: Installat
         view: the observed state.
         job: its specification.
         installation: settings of the installation.
-        records: of its gangs; those of the status, or of an attempt that begins now.
+        records: of its gangs, from the status or of an attempt that begins now.
     """
     stored = view.kueue.workload if view.kueue and not view.problems and uses_kueue(view, job) else None
     if stored is None or not stored.holds_quota:

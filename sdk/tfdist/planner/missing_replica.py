@@ -5,7 +5,7 @@ from tfdist.observed.gang_state import GangState, member_of
 from tfdist.observed.pod import PodState
 from tfdist.planner.context import PlanContext
 from tfdist.planner.failure_policy import continues_without, is_independent
-from tfdist.planner.messages import named
+from tfdist.planner.messages import join_replicas
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition, is_true
@@ -29,7 +29,7 @@ def missing_replica_conditions(context: PlanContext, state: GangState, waits: Co
     absent = [m for m in state.gang.members if m not in started and m.name not in state.record.completed]
     if not absent:
         return ()
-    names = named([m.name for m in absent])
+    names = join_replicas([m.name for m in absent])
     if continues_without(context, state, absent):
         run = len(state.gang.members) - len(absent)
         verbs = "runs, and trains" if run == 1 else "run, and train"

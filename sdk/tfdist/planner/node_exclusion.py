@@ -7,7 +7,7 @@ from tfdist.api.gang_status import GangStatus
 from tfdist.failure_classification import DISRUPTION, PEER_LOST, PREEMPTED, Action
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.context import PlanContext
-from tfdist.planner.root_cause import RootCause
+from tfdist.planner.root_cause import ReplicaRootCause
 
 MAX_AVOIDED: Final = 10
 
@@ -16,7 +16,7 @@ _BLAMELESS: Final = frozenset({DISRUPTION.reason, PREEMPTED.reason, PEER_LOST})
 
 
 def exclude_nodes(
-    context: PlanContext, state: GangState, record: GangStatus, causes: Sequence[RootCause]
+    context: PlanContext, state: GangState, record: GangStatus, causes: Sequence[ReplicaRootCause]
 ) -> tuple[GangStatus, str]:
     """Return the record with further excluded nodes, and why they are excluded as text; "" without any.
 
@@ -37,7 +37,7 @@ def exclude_nodes(
     )
 
 
-def _node_of_two_attempts(context: PlanContext, state: GangState, causes: Sequence[RootCause]) -> str:
+def _node_of_two_attempts(context: PlanContext, state: GangState, causes: Sequence[ReplicaRootCause]) -> str:
     """Return the node of the last root cause and of one of a later attempt; "" without one."""
     last = context.last_root_cause(state.gang)
     if last is None or last.reason in _BLAMELESS:
@@ -53,5 +53,5 @@ def _node_of_two_attempts(context: PlanContext, state: GangState, causes: Sequen
     return node if failed_again else ""
 
 
-def _node(cause: RootCause) -> str:
+def _node(cause: ReplicaRootCause) -> str:
     return cause.pod.node if cause.pod else ""

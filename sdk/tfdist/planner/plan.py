@@ -22,7 +22,7 @@ class Event:
     cause: str = ""
     """Reason of the root cause, in an event of a restart."""
     is_reported: bool = False
-    """Whether a pod reports its cause, and is no failure: pods can invent any number of such events."""
+    """Whether it stems from a pod's report and not from a failure: pods can invent any number of such events."""
 
     def __post_init__(self) -> None:
         """Make the message readable: each event passes here, whoever records it."""

@@ -72,7 +72,7 @@ def planned_restart(context: PlanContext, state: GangState) -> GangDecision | No
 def _lacks_key(context: PlanContext, state: GangState) -> bool:
     """Return whether a pod cannot start without the Secret of the launchers.
 
-    Other pods may have the key of the deleted Secret, so all get that of the next one, with the next attempt.
+    Other pods may have the key of the deleted Secret, so all get the key of the next one, with the next attempt.
     """
     secret = names.launcher_secret(context.job)
     return any(

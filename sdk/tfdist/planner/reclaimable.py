@@ -31,7 +31,7 @@ def reclaimable_pods(view: JobView, job: TFDistJob, desired: Manifest, *records:
         view: the observed state.
         job: its valid specification.
         desired: the Workload that it must have.
-        records: of its gangs: those of the status, and those of a plan. A replica that is complete by only one of them
+        records: of its gangs, from the status and from a plan. A replica that is complete by only one of them
             may run again, since a controller that is killed leaves the other.
     """
     # The most careful of all records: quota that is released comes back only with another admission.
