@@ -30,7 +30,6 @@ from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodSummary
 from tfdist.planner import reported
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import GangDecision, GangFailure, min_delay
 from tfdist.planner.gang_scheduling import (
     all_run,
     checkpoint_patches,
@@ -40,7 +39,7 @@ from tfdist.planner.gang_scheduling import (
     starting_system,
 )
 from tfdist.planner.kueue import has_outdated_workload, missing_reason, placements, workload_change
-from tfdist.planner.plan import Event, Plan, ProbeTarget
+from tfdist.planner.plan import Event, GangDecision, GangFailure, Plan, ProbeTarget, min_delay
 from tfdist.planner.revision import retained_specifications
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render import names

@@ -11,7 +11,7 @@ from typing import Final
 from tfdist.api.status import ConditionType, TFDistJobStatus
 from tfdist.outcome import find_condition
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import GangFailure
+from tfdist.planner.plan import GangFailure
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import GangName
 from tfdist.render.written_directories import DirectoryField

@@ -10,10 +10,9 @@ from tfdist.observed.gang_state import GangState
 from tfdist.outcome import find_condition
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import GangFailure
 from tfdist.planner.gang import plan_gang
 from tfdist.planner.missing_results import missing_best_model, missing_of_training, report_what_had_no_effect
-from tfdist.planner.plan import Event, Plan
+from tfdist.planner.plan import Event, GangFailure, Plan
 from tfdist.planner.success_policy import training_succeeded_condition, training_text
 from tfdist.planner.trained_alone import report_training_alone
 from tfdist.reasons import ConditionReason, EventReason

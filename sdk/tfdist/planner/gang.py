@@ -7,25 +7,31 @@ from typing import Final
 from tfdist.api.status import ConditionType, ReplicaFailure
 from tfdist.contract import Role
 from tfdist.messages import count
-from tfdist.observed.gang_state import GangState
+from tfdist.observed.gang_state import GangState, member_of
 from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
 from tfdist.outcome import find_condition
 from tfdist.planner import inplace_restart, pod_rejection
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import GangDecision, GangFailure, min_delay, not_ready
 from tfdist.planner.directory_in_use import directory_in_use
-from tfdist.planner.failure_policy import handle_failure, restart_resized, restart_stalled
+from tfdist.planner.failure_policy import (
+    continues_without,
+    handle_failure,
+    is_independent,
+    restart_resized,
+    restart_stalled,
+)
 from tfdist.planner.gang_scheduling import missing_scheduler
 from tfdist.planner.messages import (
     in_place_restart_text,
+    join_replicas,
     missing_progress,
     older_specification,
     pending_members,
     running_text,
     unreported_progress,
 )
-from tfdist.planner.missing_replica import missing_replica_conditions
 from tfdist.planner.partial_gang import release_nodes, seconds_until_release
+from tfdist.planner.plan import GangDecision, GangFailure, min_delay, not_ready
 from tfdist.planner.planned_restart import (
     has_drained,
     planned_restart,
@@ -330,3 +336,54 @@ def _allowed_conditions(
     if state.gang.name is GangName.EVALUATOR and not training_succeeded(context.view.status):
         return tuple(c for c in conditions if c.reason in PROBLEMS)
     return tuple(c for c in conditions if c.reason != ConditionReason.STARTING)
+
+
+def missing_replica_conditions(context: PlanContext, state: GangState, waits: Condition) -> tuple[Condition, ...]:
+    """Return the conditions of a training that has run and lacks a replica; independent replicas need no others.
+
+    Args:
+        context: of the job.
+        state: the gang.
+        waits: the condition with the reason why the replica has not started.
+    """
+    if state.gang.name is not GangName.TRAINING:
+        return ()
+    if is_independent(context, state) and not state.record.has_run:
+        return _partial_start_conditions(context, state)
+    if not (is_true(context.view.status, ConditionType.RUNNING) or is_independent(context, state)):
+        return ()
+    started = {member_of(p) for p in state.pods if p.state is not PodState.PENDING}
+    absent = [m for m in state.gang.members if m not in started and m.name not in state.record.completed]
+    if not absent:
+        return ()
+    names = join_replicas([m.name for m in absent])
+    if continues_without(context, state, absent):
+        run = len(state.gang.members) - len(absent)
+        verbs = "runs, and trains" if run == 1 else "run, and train"
+        text = f"{run} of {len(state.gang.members)} replicas {verbs} without {names} (attempt {state.attempt})"
+        return _continuing_conditions(context, text)
+    text = f"training waits for {names}: {waits.message}"
+    return (
+        Condition(ConditionType.RUNNING, False, ConditionReason.REPLICA_MISSING, text),
+        Condition(ConditionType.RESTARTING, True, ConditionReason.REPLICA_MISSING, text),
+    )
+
+
+def _partial_start_conditions(context: PlanContext, state: GangState) -> tuple[Condition, ...]:
+    """Return the conditions of independent replicas that run while others have never started.
+
+    The text has no numbers: each start of many replicas would be a write of the status.
+    """
+    if not any(p.state is PodState.RUNNING for p in state.pods):
+        return ()
+    return _continuing_conditions(
+        context, f"replicas run, and do not wait for those that have not started (attempt {state.attempt})"
+    )
+
+
+def _continuing_conditions(context: PlanContext, text: str) -> tuple[Condition, ...]:
+    """Return the conditions of a training that continues without some replicas."""
+    runs = Condition(ConditionType.RUNNING, True, ConditionReason.WORKER_MISSING, text)
+    if not is_true(context.view.status, ConditionType.RESTARTING):
+        return (runs,)
+    return (runs, Condition(ConditionType.RESTARTING, False, ConditionReason.WORKER_MISSING, text))

@@ -11,8 +11,8 @@ from tfdist.desired.pods import Patch, checkpoint_patch
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import GangFailure
 from tfdist.planner.kueue import kueue_status, missing_reason, uses_kueue
+from tfdist.planner.plan import GangFailure
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import Gang, GangName
 from tfdist.render.gang_systems import gang_system, other_schedulers

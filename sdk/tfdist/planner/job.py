@@ -9,14 +9,13 @@ from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import JobView
 from tfdist.planner import evaluation
 from tfdist.planner.builder import PlanBuilder
-from tfdist.planner.cleanup import clean_up_finished_job
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import GangDecision, GangFailure
+from tfdist.planner.finished_job import clean_up_finished_job
 from tfdist.planner.gang import plan_gang
 from tfdist.planner.invalid_spec import context_of_invalid_job, set_validity, stays_suspended
 from tfdist.planner.messages import running_text
 from tfdist.planner.partial_gang import has_released, release_with
-from tfdist.planner.plan import Event, Plan
+from tfdist.planner.plan import Event, GangDecision, GangFailure, Plan
 from tfdist.planner.planned_restart import acknowledge
 from tfdist.planner.revision import SpecRevision
 from tfdist.planner.slow_replica import slow_replica_event

@@ -13,8 +13,7 @@ from tfdist.observed.pod import PodSummary
 from tfdist.planner import reported
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import GangFailure
-from tfdist.planner.plan import Event
+from tfdist.planner.plan import Event, GangFailure
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition

@@ -14,8 +14,7 @@ from tfdist.observed.pod import PodState
 from tfdist.outcome import find_condition
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import GangDecision, not_ready
-from tfdist.planner.plan import Event
+from tfdist.planner.plan import Event, GangDecision, not_ready
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render import names
 from tfdist.render.gang import GangName

@@ -13,7 +13,7 @@ from typing import Final
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import GangFailure
+from tfdist.planner.plan import GangFailure
 from tfdist.reasons import ConditionReason
 from tfdist.render import names
 from tfdist.render.owned_kinds import POD_GROUPS
