@@ -32,7 +32,7 @@ TF_PORT: Final = 2222
 """Default port of TensorFlow's gRPC server."""
 TF_PORT_NAME: Final = "tfdist-port"
 STANDBY_PORT_OFFSET: Final = 1
-"""Added to the port of TensorFlow's server for that of the standby process; the two alternate with each round."""
+"""Offset of the standby process's port from the port of TensorFlow's server; the two alternate with each round."""
 
 REPORT_PORT: Final = 8790
 """Default port of the progress report."""
@@ -50,14 +50,14 @@ CODE_BYTES: Final = 64 << 20
 """Limit on the code of `training.source.archive` when it is unpacked."""
 
 LAUNCH_PORT: Final = 8791
-"""Default port on which the launcher of member 0 accepts those of the other members."""
+"""Default port on which the launcher of member 0 accepts the other members' launchers."""
 LAUNCH_PORT_ENV: Final = "TFDIST_LAUNCH_PORT"
 LAUNCH_KEY_ENV: Final = "TFDIST_LAUNCH_KEY"
 """Environment variable with the key of the job, from its Secret. The launcher removes it before a program starts."""
 
 
 class ExitCode(IntEnum):
-    """Exit codes of a replica; the numbers from 64 on are those of BSD's `sysexits.h`."""
+    """Exit codes of a replica; the numbers from 64 on come from BSD's `sysexits.h`."""
 
     DONE = 0
     PREEMPTED = 42
@@ -126,7 +126,7 @@ class CheckpointSettings(ContractModel):
 
 
 class ExportSettings(ContractModel):
-    """`spec.training.export` with its placeholders expanded; the names are those of the specification."""
+    """`spec.training.export` with its placeholders expanded; the names are as in the specification."""
 
     directory: str
     formats: list[str]
@@ -258,7 +258,7 @@ class ReplicaJob(ContractModel):
     """Log directory of TensorBoard; None for the checkpoint directory."""
     launch: LaunchSettings | None = None
     termination_grace_period_seconds: int | None = None
-    """That of its pod; None for Kubernetes' default."""
+    """The pod's grace period; None for Kubernetes' default."""
     gpus: int | None = None
     """Number of NVIDIA GPUs that its container is limited to, which are its own; None for none."""
 

@@ -33,7 +33,7 @@ SCHEMA_VERSION: Final = 1
 """Version of report and termination message; a field that changes its meaning raises it, a new field does not."""
 
 COMPLETED: Final = "Completed"
-"""Reason in the termination message of a program that has ended with 0; any other is that of a failure."""
+"""Reason in the termination message of a program that has ended with 0; any other is the reason of a failure."""
 
 MAX_REPORT_BYTES: Final = 256 * 1024
 """Limit of the body of `GET /v1/progress`; a larger one is rejected."""
@@ -75,7 +75,7 @@ class EvaluationReport(ReportModel):
 
 
 class ExportReport(ReportModel):
-    """An exported model; its directory is that of the specification."""
+    """An exported model; its directory is as in the specification."""
 
     which: ShortMessage
     """`Final` or `Best`, as in `training.export.which`."""
@@ -98,7 +98,7 @@ class MemberReport(ReportModel):
 
 
 class RoundFailure(ReportModel):
-    """A failure that ended a round, or was caused by one; `status.failures` has those of pods in the same form."""
+    """A failure that ended a round, or was caused by one; `status.failures` lists failures of pods in the same form."""
 
     id: Identity
     """Unique in the job; identifies a failure that is reported repeatedly."""
@@ -188,7 +188,7 @@ class ProgressReport(ReportModel):
     examples_per_second: Amount | None = None
     step_time_millis: Amount | None = None
     remaining_seconds: Amount | None = None
-    """Estimate until training ends, at the time of the step; None while there is no basis for one."""
+    """Estimate until training ends, at the time of the step; None while nothing is known."""
     input_wait_millis: Amount | None = None
     exchange_wait_millis: Amount | None = None
     """Time in the all-reduces of a step, of which most is waiting for slower replicas; None if it is not measured."""

@@ -63,7 +63,7 @@ _ReplicaT = TypeVar("_ReplicaT", bound=TerminatedReplica)
 
 
 class Action(StrEnum):
-    """Action that follows a failure, most severe first; the values are those of `failurePolicy.rules[].action`."""
+    """Action that follows a failure, most severe first; the values of `failurePolicy.rules[].action`."""
 
     FAIL = "FailJob"
     AVOID_NODE = "AvoidNode"
@@ -261,7 +261,7 @@ def _reports_out_of_memory(text: str) -> bool:
 
 
 def may_have_lost_peer(pod: TerminatedReplica) -> bool:
-    """Return whether a failure follows from that of a peer: by exit code 75, or by the words of its error.
+    """Return whether a failure follows from a peer's failure: by exit code 75, or by the words of its error.
 
     The error decides only for a program that ended by itself with an exit code of no meaning, or aborted.
     """
@@ -285,10 +285,10 @@ def root_cause(
         order: rank of a failure in the order in which the caller observed it, by its own clock. `lost_at` comes from
             several nodes, whose clocks differ, and decides only between failures of equal rank.
 
-    For a pod that is being deleted `lost_at` is the time of the request: its end, and that of its peers, follow from
-    it. Times have a resolution of one second; within a second the most severe action wins, then the name, so that
-    every reconcile gives the same result. An error that only may be the loss of a peer, see `may_have_lost_peer`, is
-    not the root cause if another failure has the same rank.
+    For a pod that is being deleted `lost_at` is the time of the request: its end, and the end of its peers, follow from
+    it. Times have a resolution of one second; within a second the most severe action wins, then the name, so that every
+    reconcile gives the same result. An error that only may be the loss of a peer, see `may_have_lost_peer`, is not the
+    root cause if another failure has the same rank.
     """
 
     def rank(pod: _ReplicaT) -> tuple[bool, int]:

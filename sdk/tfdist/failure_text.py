@@ -65,9 +65,9 @@ def cause_in(output: str) -> str:
 
     It is the signal that `faulthandler` names, else the type and message of the exception after the last traceback,
     with the error of the operation if TensorFlow raised it in a graph, the first exception of a group, and file and
-    line of a syntax error. Without a traceback, whose first lines may have been cut off, it is that of the last line
-    that names an error, or after the last frame; else the last line that is neither a log message of a library nor a
-    node of a graph. Returns "" for an empty output, and for the end of one of `faulthandler`.
+    line of a syntax error. Without a traceback, whose first lines may have been cut off, it is the error of the last
+    line that names an error, or after the last frame; else the last line that is neither a log message of a library nor
+    a node of a graph. Returns "" for an empty output, and for the end of one of `faulthandler`.
     """
     lines = output.splitlines()
     fatal = next(filter(_FATAL.match, reversed(lines)), "")
@@ -89,7 +89,7 @@ def same_cause(one: str, other: str) -> bool:
 def may_be_lost_connection(cause: str) -> bool:
     """Return whether a cause is one that the end of a peer has, by the words of TensorFlow, gRPC, Gloo and sockets.
 
-    A server that is no peer, such as a database, leaves the same words.
+    A server other than a peer, such as a database, leaves the same words.
     """
     return _LOST_CONNECTION.search(cause) is not None
 
@@ -105,12 +105,12 @@ def early_exit(completed: Sequence[str]) -> str:
 def _raised_after(lines: Sequence[str], traceback: int) -> str:
     """Return the exception of the traceback that begins in a line; "" if the output ends before it."""
     remaining = lines[traceback + 1 :]
-    return _of_group(remaining) if _GROUP in lines[traceback] else _raise_statement(remaining)
+    return _exception_group(remaining) if _GROUP in lines[traceback] else _raise_statement(remaining)
 
 
 def _raised_before(lines: Sequence[str]) -> str:
     """Return the exception of a traceback whose first lines were cut off, which end with `lines`; "" for none."""
-    if any(map(_END_OF_GROUP.match, lines)) and (group := _of_group(lines)):
+    if any(map(_END_OF_GROUP.match, lines)) and (group := _exception_group(lines)):
         return group
     texts = [line.strip() for line in lines]
     graph = [number for number, text in enumerate(texts) if text.endswith(_GRAPH_ERROR) and not _LOG.match(text)]
@@ -158,8 +158,8 @@ def _position(frames: Sequence[str]) -> str:
     return f" ({positions[-1][1]}, line {positions[-1][2]})" if positions else ""
 
 
-def _of_group(lines: Sequence[str]) -> str:
-    """Return the exception group that follows the frames of a traceback, with the first exception that is no group.
+def _exception_group(lines: Sequence[str]) -> str:
+    """Return the exception group that follows the frames of a traceback, with the first exception that is not a group.
 
     If the line of the group was cut off, it is the first exception alone.
     """

@@ -15,7 +15,7 @@ from tfdist.reasons import ConditionReason
 Model = TypeVar("Model", bound=ApiModel)
 
 DEADLINE_EXCEEDED: Final = 124
-"""Exit code of a job that exceeded a deadline, the same as that of `timeout(1)`."""
+"""Exit code of a job that exceeded a deadline, the same as `timeout(1)` returns."""
 
 _DEADLINES: Final = frozenset(
     {
@@ -58,7 +58,7 @@ def readable(model: type[Model], stored: Mapping[str, Any]) -> Model:
 
 
 def _unreadable(problem: ErrorDetails) -> tuple[int | str, ...]:
-    """Return the location of a value that cannot be read; of one that is missing, that of what it is missing in."""
+    """Return the location of a value that cannot be read; for a missing value, of the object that lacks it."""
     return problem["loc"][:-1] if problem["type"] == "missing" else problem["loc"]
 
 
@@ -88,8 +88,8 @@ def root_cause(status: TFDistJobStatus) -> ReplicaFailure | None:
 def exit_code(status: TFDistJobStatus) -> int:
     """Return the exit code for a job that has ended.
 
-    It is 0 for one that succeeded, 124 for one that exceeded a deadline, otherwise that of the replica which failed the
-    job; 1 if there is none, or if it ended with 0 too early.
+    It is 0 for one that succeeded, 124 for one that exceeded a deadline, otherwise the exit code of the replica which
+    failed the job; 1 if there is none, or if it ended with 0 too early.
     """
     if status.phase is JobPhase.SUCCEEDED:
         return 0

@@ -5,14 +5,14 @@ from typing import Final
 from tfdist.contract_reports import ProgressReport
 
 _LONGEST_ETA_SECONDS: Final = 10 * 365 * 24 * 3600
-"""A longer remaining time is omitted: it is no useful estimate."""
+"""A longer remaining time is omitted as useless."""
 _MINUTE: Final = 60
 
 
 def percent(step: int | None, total_steps: int | None, reported: float | None = None) -> int | None:
     """Return the completed part of training, 0 to 100, or None if it is unknown.
 
-    It is the `reported` percentage if there is one, otherwise that of the steps.
+    It is the `reported` percentage if there is one, otherwise the percentage of the steps.
     """
     if reported is not None:
         return min(100, int(reported))

@@ -2,7 +2,7 @@
 
 Rust's `regex` crate, which pydantic contains, has nearly RE2's syntax and its guarantees: no backreferences and no
 assertions about context, hence no pattern with exponential cost, and a limit on the size of a compiled pattern.
-`google-re2` would be a second native dependency of every image that has `tfdist`, those of users included.
+`google-re2` would be a second native dependency of every image that has `tfdist`, including users' images.
 """
 
 from functools import lru_cache

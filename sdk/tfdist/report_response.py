@@ -20,7 +20,7 @@ _UNSUPPORTED: Final = (b"transfer-encoding", b"content-encoding")
 
 
 class ResponseError(ValueError):
-    """The bytes of a replica are not a response that is accepted; the message has the reason."""
+    """The bytes of a replica are not an acceptable response; the message says why."""
 
 
 def report_request(host: str, port: int, path: str) -> bytes:
@@ -55,7 +55,8 @@ class ReportResponse:
         """Add the next bytes; an empty segment is the end of the connection.
 
         Raises:
-            ResponseError: this is no response with status 200 and a plain body within the limit, or it has ended early.
+            ResponseError: this is not a response with status 200 and a plain body within the limit, or it has ended
+                early.
         """
         offset = max(0, len(self._received) - len(_END_OF_HEAD))
         self._received += segment

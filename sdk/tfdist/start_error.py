@@ -1,7 +1,7 @@
 """Commands that a container cannot execute, by the message of the container runtime.
 
 The kubelet gives only a reason (`StartError` of containerd, `ContainerCannotRun` of Docker) and that message. Some of
-these errors are of the node and temporary; that of a command which the image does not have is not.
+these errors are of the node and temporary; a command that the image lacks is not.
 """
 
 import json

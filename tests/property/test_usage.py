@@ -8,7 +8,7 @@ from support.factories import NOW, pod
 
 from tfdist.api.history_status import Usage
 from tfdist.observed.pod import PodSummary
-from tfdist.observed.pod_resources import Resources
+from tfdist.observed.pod_resources import PodResources
 from tfdist.status.usage import usage_of
 from tfdist.timestamps import rfc3339
 
@@ -24,7 +24,7 @@ def seen(number: int, life: tuple[int, int, float, float], now: float) -> PodSum
     start, length, gpus, cpus = life
     known = {
         "scheduled_at": rfc3339(NOW + timedelta(seconds=start)),
-        "resources": Resources(gpus, cpus),
+        "resources": PodResources(gpus, cpus),
         "finished_at": rfc3339(NOW + timedelta(seconds=start + length)),
     }
     if now < start:

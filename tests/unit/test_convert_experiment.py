@@ -279,7 +279,7 @@ def test_a_placeholder_without_a_parameter_is_an_error() -> None:
     given = experiment(template={"trialParameters": [{"name": "learningRate", "reference": "rate"}]})
     found = problems(given)
 
-    assert found["spec.trialTemplate.trialParameters[0].reference"] == "there is no parameter 'rate' in spec.parameters"
+    assert found["spec.trialTemplate.trialParameters[0].reference"] == "spec.parameters has no parameter 'rate'"
     given = experiment(template={"trialParameters": [{"name": "learningRate", "reference": "${trialSpec.Name}"}]})
     assert "TFDIST_TRIAL" in problems(given)["spec.trialTemplate.trialParameters[0].reference"]
 

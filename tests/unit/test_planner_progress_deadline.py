@@ -25,7 +25,7 @@ from tfdist.observed.cadence import with_report
 from tfdist.observed.job_view import ProbeResult, StepCadence
 from tfdist.observed.probe import Answer, probe_result
 from tfdist.planner import Plan, plan
-from tfdist.restarts.stall import Position
+from tfdist.restarts.stall import StepPosition
 from tfdist.timestamps import rfc3339
 
 BOTH = "worker-0:R worker-1:R"
@@ -269,7 +269,7 @@ def test_a_stall_of_which_no_replica_is_known_to_be_the_cause_blames_none() -> N
     # given two workers that wait in different collectives after the first step
     job = Lifecycle(BOTH, **FIXED)
     todo = job.reconcile(BOTH, after=60, cadence=MOVED)
-    answers: dict[str, Answer] = {f"worker-{i}": (Position(1, 300.0), "in all_reduce") for i in range(2)}
+    answers: dict[str, Answer] = {f"worker-{i}": (StepPosition(1, 300.0), "in all_reduce") for i in range(2)}
     # when they have been probed
     job.reconcile(BOTH, cadence=MOVED, probe_result=probe_result(todo.probe_id, answers, 2))
     # then the message has their step
@@ -284,7 +284,7 @@ def test_a_jump_of_the_clock_stalls_no_gang_that_completes_steps() -> None:
     job = Lifecycle(BOTH, **FIXED)
     todo = job.reconcile(BOTH, after=3600, cadence=MOVED, report=report(1))
     # when the probe finds its leader at a later step
-    answers: dict[str, Answer] = {f"worker-{i}": (Position(9, 300.0), "in fit") for i in range(2)}
+    answers: dict[str, Answer] = {f"worker-{i}": (StepPosition(9, 300.0), "in fit") for i in range(2)}
     found = probe_result(todo.probe_id, answers, 2)
     todo = job.reconcile(BOTH, cadence=MOVED, report=report(1), probe_result=found)
     # then it goes on, and it is stalled if it is still at that step after the deadline
@@ -298,7 +298,7 @@ def test_a_jump_of_the_clock_stalls_no_gang_that_completes_steps() -> None:
 def test_a_worker_that_reported_a_later_step_than_the_leader_is_no_progress() -> None:
     job = Lifecycle(BOTH, **FIXED)
     todo = job.reconcile(BOTH, after=60, cadence=MOVED, report=report(10))
-    answers: dict[str, Answer] = {f"worker-{i}": (Position(10 + 3 * i, 5.0), "in fit") for i in range(2)}
+    answers: dict[str, Answer] = {f"worker-{i}": (StepPosition(10 + 3 * i, 5.0), "in fit") for i in range(2)}
     found = probe_result(todo.probe_id, answers, 2)
     assert len(created(job.reconcile(BOTH, cadence=MOVED, report=report(10), probe_result=found))) == 2
 

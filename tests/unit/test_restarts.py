@@ -390,10 +390,10 @@ def test_a_member_that_is_a_slow_step_behind_is_named() -> None:
 def test_the_message_of_a_stall_names_who_is_behind_or_where_all_are(
     name: str, steps: list[int | None], text: str
 ) -> None:
-    message = stall.stall_text(60.4, name, [stall.Position(step) for step in steps])
+    message = stall.stall_text(60.4, name, [stall.StepPosition(step) for step in steps])
     assert message == f"no step was completed for 60 s; {text}"
 
 
 def test_workers_with_different_numbers_of_batches_are_named_as_such() -> None:
-    message = stall.stall_text(60.0, "", [stall.Position(1, 8.0, 60), stall.Position(1, 8.0, 30)])
+    message = stall.stall_text(60.0, "", [stall.StepPosition(1, 8.0, 60), stall.StepPosition(1, 8.0, 30)])
     assert message.endswith("at step 1; they expect 30 to 60 steps: all need the same number of batches")

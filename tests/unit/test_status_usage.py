@@ -9,12 +9,12 @@ from support.factories import failure_in_place as failure
 
 from tfdist.api.history_status import Usage
 from tfdist.observed.pod import PodSummary
-from tfdist.observed.pod_resources import Resources, resources_of
+from tfdist.observed.pod_resources import PodResources, pod_resources
 from tfdist.status.accounts import without_accounts
 from tfdist.status.usage import usage_of
 from tfdist.timestamps import rfc3339
 
-TWO_GPUS = Resources(2.0, 4.0)
+TWO_GPUS = PodResources(2.0, 4.0)
 BOTH = "worker-0:R worker-1:R"
 
 
@@ -110,22 +110,22 @@ def test_a_usage_that_an_older_definition_has_pruned_begins_with_the_pods_that_e
 @pytest.mark.parametrize(
     ("resources", "expected"),
     [
-        ({"limits": {"nvidia.com/gpu": "2", "cpu": "8"}, "requests": {"cpu": "500m"}}, Resources(2.0, 0.5)),
-        ({"limits": {"amd.com/gpu": 1, "example.com/gpu": "1", "cpu": "3"}}, Resources(2.0, 3.0)),
-        ({"limits": {"nvidia.com/gpu-memory": "9", "memory": "1Gi"}}, Resources(0.0, 0.0)),
-        ({"requests": {"cpu": "1 core"}}, Resources(0.0, 0.0)),
-        (None, Resources(0.0, 0.0)),
+        ({"limits": {"nvidia.com/gpu": "2", "cpu": "8"}, "requests": {"cpu": "500m"}}, PodResources(2.0, 0.5)),
+        ({"limits": {"amd.com/gpu": 1, "example.com/gpu": "1", "cpu": "3"}}, PodResources(2.0, 3.0)),
+        ({"limits": {"nvidia.com/gpu-memory": "9", "memory": "1Gi"}}, PodResources(0.0, 0.0)),
+        ({"requests": {"cpu": "1 core"}}, PodResources(0.0, 0.0)),
+        (None, PodResources(0.0, 0.0)),
     ],
 )
-def test_the_resources_of_a_pod_are_those_of_its_main_container(resources: Any, expected: Resources) -> None:
+def test_the_resources_of_a_pod_are_those_of_its_main_container(resources: Any, expected: PodResources) -> None:
     sidecar = {"name": "logs", "resources": {"limits": {"nvidia.com/gpu": "7"}, "requests": {"cpu": "7"}}}
     main = {"name": "tensorflow"} | ({"resources": resources} if resources is not None else {})
-    assert resources_of({"containers": [sidecar, main]}) == expected
+    assert pod_resources({"containers": [sidecar, main]}) == expected
 
 
 def test_equal_pods_share_their_resources_in_memory() -> None:
     spec = {"containers": [{"name": "tensorflow", "resources": {"requests": {"cpu": "2"}}}]}
-    assert resources_of(spec) is resources_of(spec | {"nodeName": "node-a"})
+    assert pod_resources(spec) is pod_resources(spec | {"nodeName": "node-a"})
 
 
 def test_usage_alone_causes_no_write() -> None:

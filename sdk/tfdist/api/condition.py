@@ -8,7 +8,7 @@ from tfdist.api.base import ApiModel
 from tfdist.api.scalars import Time
 
 
-class Condition(ApiModel):
+class StatusCondition(ApiModel):
     """A condition, as in Kubernetes' API conventions; each resource has its own types."""
 
     type: str

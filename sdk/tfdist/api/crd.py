@@ -41,7 +41,7 @@ class ResourceKind:
     short_names: tuple[str, ...]
     max_name_length: int
     named_after: str
-    """The objects whose names are derived from that of the resource, in the singular."""
+    """The objects whose names are derived from the resource's name, in the singular."""
     model: type[BaseModel]
     spec: type[BaseModel]
     status: type[BaseModel]

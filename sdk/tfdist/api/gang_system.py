@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class GangSystem(StrEnum):
-    """Gang scheduler of the pods of an attempt; the values are those of `scheduling.gang`, without `Auto`."""
+    """Gang scheduler of the pods of an attempt; the values of `scheduling.gang` except `Auto`."""
 
     NONE = "None"
     NATIVE = "Native"

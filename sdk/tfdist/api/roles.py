@@ -1,4 +1,4 @@
-"""The roles of a job; fields set for a role override those of the job."""
+"""The roles of a job; fields set for a role override the job's."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The schemas of TFDistJob and TFDistSweep that an API server publishes, compared with those of this version.
+"""The schemas of TFDistJob and TFDistSweep that an API server publishes, compared with this version's.
 
 It is read from `/openapi/v3`, which every authenticated account may read.
 """
@@ -30,13 +30,13 @@ def missing_fields(published: Schema, kind: ResourceKind, field: str) -> list[st
     Raises:
         ValueError, LookupError, TypeError, AttributeError: the answer has an unexpected form.
     """
-    (served,) = (schema for schema in published["components"]["schemas"].values() if _is_of(schema, kind))
+    (served,) = (schema for schema in published["components"]["schemas"].values() if _describes(schema, kind))
     (version,) = crd(kind)["spec"]["versions"]
     ours = version["schema"]["openAPIV3Schema"]["properties"][field]
     return list(_missing(ours, served["properties"].get(field, {}), field))
 
 
-def _is_of(schema: Schema, kind: ResourceKind) -> bool:
+def _describes(schema: Schema, kind: ResourceKind) -> bool:
     kinds = schema.get("x-kubernetes-group-version-kind", ())
     return {"group": GROUP, "kind": kind.kind, "version": kind.version} in kinds
 

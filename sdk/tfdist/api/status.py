@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, StringConstraints
 
 from tfdist.api.base import ApiModel, list_map
-from tfdist.api.condition import Condition
+from tfdist.api.condition import StatusCondition
 from tfdist.api.gang_status import GangStatus, SchedulingStatus, ShortText
 from tfdist.api.history_status import MAX_ATTEMPTS, MAX_POINTS, AttemptStatus, ProgressPoint, Usage
 from tfdist.api.scalars import Amount, Metrics, Path, Time, Whole
@@ -46,7 +46,7 @@ class ConditionType(StrEnum):
     FAILED = "Failed"
 
 
-class JobCondition(Condition):
+class JobCondition(StatusCondition):
     """A condition, as in Kubernetes' API conventions."""
 
     type: ConditionType

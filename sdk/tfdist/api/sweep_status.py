@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tfdist.api.base import ApiModel, list_map
-from tfdist.api.condition import Condition
+from tfdist.api.condition import StatusCondition
 from tfdist.api.gang_status import ShortText
 from tfdist.api.scalars import Amount, Path, Time, Whole
 from tfdist.api.sweep_parameters import Value
@@ -36,7 +36,7 @@ class SweepConditionType(StrEnum):
     FAILED = "Failed"
 
 
-class SweepCondition(Condition):
+class SweepCondition(StatusCondition):
     """A condition, as in Kubernetes' API conventions."""
 
     type: SweepConditionType

@@ -105,7 +105,7 @@ class TFDistJobSpec(PodFields):
         return self.training is not None and self.training.program is not None
 
     def fields_of(self, role: Role) -> PodFields | None:
-        """Return the role's own pod fields; a member of an evaluation gang has those of the workers."""
+        """Return the role's own pod fields; a member of an evaluation gang has the workers' fields."""
         return {
             Role.CHIEF: self.chief,
             Role.WORKER: self.worker,

@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from tfdist.api.condition import Condition
+from tfdist.api.condition import StatusCondition
 from tfdist.api.status import (
     ConditionType,
     EvaluationResult,
@@ -245,7 +245,7 @@ def _replicas(status: TFDistJobStatus) -> list[str]:
     return ["Replicas:", *text_table(("Role", "Desired", "Ready", "Failed"), rows, width=None)]
 
 
-def _conditions(conditions: Sequence[Condition], now: datetime, width: int | None) -> list[str]:
+def _conditions(conditions: Sequence[StatusCondition], now: datetime, width: int | None) -> list[str]:
     """Return the table of conditions; `width` is the width of the terminal, None without one."""
     if not conditions:
         return [f"{'Conditions:':<{_LABEL}}{_NONE}"]

@@ -1,6 +1,6 @@
 """Turns TFJobs of Kubeflow into TFDistJobs, and Katib's Experiments of TFJobs into TFDistSweeps.
 
-The TFJobs are those of the training operator (`kubeflow.org/v1`), the Experiments are `kubeflow.org/v1beta1`.
+The TFJobs belong to the training operator (`kubeflow.org/v1`), the Experiments are `kubeflow.org/v1beta1`.
 
 The result is as short as a manifest written by hand: short forms where possible, settings common to all roles at the
 top level. Every field of the TFJob is kept or has a note that explains the change. Neither an API server nor YAML is
@@ -16,7 +16,7 @@ needed.
 | `platform_notes` | differences that no field of the TFJob shows: gangs, host network, closed ports, token, `/tmp` |
 | `katib_kind`, `katib` | recognizes Experiments; model of `kubeflow.org/v1beta1` |
 | `experiment`, `search`, `trial_values` | assembles the TFDistSweep; parameters, algorithm; values in the TFJob |
-| `metric_names` | the metric of an Experiment in event files or output -> that of `fit` |
+| `metric_names` | the metric of an Experiment in event files or output -> the metric of `fit` |
 | `other_documents` | notes on documents that select, refer to or contain TFJobs |
 """
 

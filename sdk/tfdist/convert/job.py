@@ -60,7 +60,7 @@ def kept_metadata(metadata: Meta, raw: Json, add_note: AddNote) -> Json:
         add_note: adds a note to the result.
 
     Raises:
-        CannotConvert: there is no name.
+        CannotConvert: the name is missing.
     """
     if not (metadata.name or metadata.generate_name):
         raise CannotConvert([FieldError("metadata.name", "required value")])

@@ -80,7 +80,7 @@ class TrialParameter(_KatibModel):
     reference: str
 
 
-class TrialTemplate(_KatibModel):
+class KatibTrialTemplate(_KatibModel):
     """The template of the trials."""
 
     retain: bool = False
@@ -98,7 +98,7 @@ class ExperimentSpec(_KatibModel):
     max_trial_count: int | None = None
     max_failed_trial_count: int | None = None
     parameters: list[Parameter]
-    trial_template: TrialTemplate
+    trial_template: KatibTrialTemplate
 
 
 class Experiment(_KatibModel):

@@ -17,14 +17,14 @@ _OTHER_NAME: Final = re.compile(
 _OF_TRAINING: Final = {"train", "training"}
 
 
-class Metric(NamedTuple):
+class ReportedMetric(NamedTuple):
     """The name of the metric in the sweep, and the beginning of the note about it."""
 
     name: str
     note: str
 
 
-def reported_metric(name: str, collector_spec: Any) -> Metric:
+def reported_metric(name: str, collector_spec: Any) -> ReportedMetric:
     """Return the metric that a sweep compares the trials by.
 
     Args:
@@ -36,14 +36,14 @@ def reported_metric(name: str, collector_spec: Any) -> Metric:
         path = _at(collector_spec, "source", "fileSystemPath", "path")
         folder = tag["folder"] or str(path).rstrip("/").rpartition("/")[2]
         new = f"val_{tag['name']}" if folder == "validation" else tag["name"]
-        return Metric(new, f"{name}, a tag of Keras' callback TensorBoard, becomes {new}, which ")
+        return ReportedMetric(new, f"{name}, a tag of Keras' callback TensorBoard, becomes {new}, which ")
     if likely := _likely(name):
         text = (
             f"{name} is kept, but fit of Keras reports no metric of this name, and without it no trial has a value: "
             f"write {likely} if that is the metric of fit, or report {name} by tfdist_trainer.report; it "
         )
-        return Metric(name, text)
-    return Metric(name, "")
+        return ReportedMetric(name, text)
+    return ReportedMetric(name, "")
 
 
 def _likely(name: str) -> str | None:

@@ -54,7 +54,7 @@ _EMBEDDED: Final = (
 )
 _REFERS: Final = "refers to TFJobs; TFDistJobs have apiVersion tfdist.dev/v1 and the resource tfdistjobs"
 _METRICS: Final = (
-    "the metrics of the training-operator do not count TFDistJobs; use those of TFDist, whose names begin with tfdist_"
+    "the metrics of the training-operator do not count TFDistJobs; use TFDist's metrics, whose names begin with tfdist_"
 )
 _STORED_TEMPLATES: Final = frozenset({"configMap", "templateSpec"})
 """Fields of `trialTemplate` that refer to a ConfigMap, today and in `v1alpha3`."""

@@ -30,7 +30,7 @@ POD_SHORT_FORMS: Final = ("volumes",)
 
 _CONTROLLERS_OWN: Final = {
     "restartPolicy": "dropped: TFDist decides about restarts; the training-operator ignored it too",
-    "hostname": "dropped: TFDist sets the host name to that of the replica, such as worker-0",
+    "hostname": "dropped: TFDist sets the host name to the name of the replica, such as worker-0",
     "subdomain": "dropped: TFDist sets it to the job's name, for the replicas' addresses",
 }
 _PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -125,7 +125,7 @@ def _rename_account(spec: Json) -> None:
 
 
 def _short_forms(part: Json, names: tuple[str, ...]) -> Json:
-    """Remove those of the fields `names` from `part` that are valid as a short form, and return them."""
+    """Remove the fields `names` from `part` that are valid as a short form, and return them."""
     fields = {}
     for name in names:
         if name not in part:

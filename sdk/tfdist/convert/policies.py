@@ -3,7 +3,7 @@
 from typing import Final
 
 from tfdist.convert.result import AddNote, CannotConvert, Json
-from tfdist.convert.tfjob import RunPolicy, SchedulingPolicy
+from tfdist.convert.tfjob import SchedulingPolicy, TFJobRunPolicy
 from tfdist.validation import FieldError
 
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
@@ -14,7 +14,7 @@ _TRAINING_OPERATOR: Final = "kubeflow.org/training-operator"
 _PATH: Final = "spec.runPolicy"
 
 
-def run_policy(policy: RunPolicy, limit: int | None, add_note: AddNote) -> Json:
+def run_policy(policy: TFJobRunPolicy, limit: int | None, add_note: AddNote) -> Json:
     """Return `runPolicy` with `limit` as its `backoffLimit`.
 
     Raises:
@@ -62,7 +62,7 @@ def _managed_by(value: str | None, add_note: AddNote) -> Json:
 
 
 def success_policy(value: str, *, has_chief: bool, add_note: AddNote) -> str | None:
-    """Return `successPolicy`, or None for the default: the success of the chief, or without one that of worker 0."""
+    """Return `successPolicy`, or None for the default: the success of the chief, or of worker 0 without a chief."""
     path = "spec.successPolicy"
     if value == "AllWorkers" and has_chief:
         add_note(path, "dropped: a TFJob with a chief ignores it; write successPolicy: AllWorkers to wait for all")

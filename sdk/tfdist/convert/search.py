@@ -95,7 +95,7 @@ def early_stopping(settings: Algorithm | None, add_note: AddNote) -> Json:
     """Return `earlyStopping` of the sweep; empty without a counterpart.
 
     Raises:
-        CannotConvert: a setting is no whole number.
+        CannotConvert: a setting is not a whole number.
     """
     if settings is None:
         return {}

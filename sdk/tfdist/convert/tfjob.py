@@ -1,7 +1,7 @@
 """Model of the TFJob, `kubeflow.org/v1`, as far as the conversion reads it.
 
 Types are checked as strictly as by the API server. Unknown fields are allowed, because the conversion reports them
-instead of rejecting the job; fields of pods are those of Kubernetes and are passed on unchanged.
+instead of rejecting the job; fields of pods are defined by Kubernetes and are passed on unchanged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ class Named(_TFJobModel):
     name: str = ""
 
 
-class EnvVar(Named):
+class TFJobEnvVar(Named):
     """A variable of a container."""
 
     value: str | None = None
@@ -63,7 +63,7 @@ class Mount(Named):
     mount_path: str
 
 
-class Action(_TFJobModel):
+class TFJobAction(_TFJobModel):
     """A request of a probe or hook."""
 
     port: int | str = ""
@@ -72,8 +72,8 @@ class Action(_TFJobModel):
 class Handler(_TFJobModel):
     """A probe or hook."""
 
-    http_get: Action = Action()
-    tcp_socket: Action = Action()
+    http_get: TFJobAction = TFJobAction()
+    tcp_socket: TFJobAction = TFJobAction()
 
 
 class Lifecycle(_TFJobModel):
@@ -95,7 +95,7 @@ class Container(Named):
     image: str = ""
     command: list[str] | None = None
     args: list[str] | None = None
-    env: list[EnvVar] = Field(default_factory=list)
+    env: list[TFJobEnvVar] = Field(default_factory=list)
     ports: list[Port] = Field(default_factory=list)
     volume_mounts: list[Mount] = Field(default_factory=list)
     resources: dict[str, Any] | None = None
@@ -121,7 +121,7 @@ class PodSpec(_TFJobModel):
     security_context: dict[str, Any] | None = None
 
 
-class TemplateMeta(_TFJobModel):
+class TFJobTemplateMeta(_TFJobModel):
     """Metadata of pods."""
 
     labels: dict[str, str] = Field(default_factory=dict)
@@ -131,7 +131,7 @@ class TemplateMeta(_TFJobModel):
 class Template(_TFJobModel):
     """The template of a replica type's pods."""
 
-    metadata: TemplateMeta = TemplateMeta()
+    metadata: TFJobTemplateMeta = TFJobTemplateMeta()
     spec: PodSpec = PodSpec()
 
 
@@ -153,7 +153,7 @@ class SchedulingPolicy(_TFJobModel):
     schedule_timeout_seconds: int | None = None
 
 
-class RunPolicy(_TFJobModel):
+class TFJobRunPolicy(_TFJobModel):
     """Limits and clean-up policy."""
 
     clean_pod_policy: str | None = None
@@ -168,7 +168,7 @@ class RunPolicy(_TFJobModel):
 class TFJobSpec(_TFJobModel):
     """Specification of a TFJob."""
 
-    run_policy: RunPolicy = RunPolicy()
+    run_policy: TFJobRunPolicy = TFJobRunPolicy()
     success_policy: str = ""
     enable_dynamic_worker: bool = False
     tf_replica_specs: dict[str, ReplicaSpec]
@@ -244,7 +244,7 @@ def _move_old_fields(raw: Json, add_note: AddNote) -> None:
 
 
 def _unknown(job: TFJob) -> Iterator[str]:
-    """Yield the paths of unknown fields, except those of pods."""
+    """Yield the paths of unknown fields outside of pod templates."""
     parts: list[tuple[str, BaseModel]] = [
         ("spec", job.spec),
         ("spec.runPolicy", job.spec.run_policy),

@@ -101,7 +101,7 @@ def _unknown_references(
             )
             yield FieldError(path, text)
         elif parameter.reference not in variables_by_name:
-            yield FieldError(path, f"there is no parameter {parameter.reference!r} in spec.parameters")
+            yield FieldError(path, f"spec.parameters has no parameter {parameter.reference!r}")
 
 
 def _wrong_places(trial_spec: Json, substitutions: Mapping[str, str]) -> Iterator[FieldError]:

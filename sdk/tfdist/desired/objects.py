@@ -20,7 +20,7 @@ from tfdist.render.tensorboard import tensorboard
 from tfdist.render.workload import GROUP, VERSIONS, workload
 
 _REMOVED_POD_GROUPS: Final = 10
-"""PodGroups of this many earlier attempts are deleted: those of older attempts are deleted already."""
+"""PodGroups of this many earlier attempts are deleted: older ones are deleted already."""
 
 
 class ObjectName(NamedTuple):
@@ -93,7 +93,7 @@ def obsolete_objects(job: TFDistJob) -> Iterator[ObjectName]:
     if not _is_isolated(job):
         yield ObjectName(NETWORK_POLICY, name)
     if job.spec.tensor_board is None:
-        yield from _of_tensorboard(name)
+        yield from _tensorboard_objects(name)
     elif not _is_isolated(job):
         yield ObjectName(NETWORK_POLICY, names.tensorboard(name))
 
@@ -103,10 +103,10 @@ def obsolete_after_end(job: str, *, pods_exist: bool, tensorboard_expired: bool)
     if not pods_exist:
         yield from (ObjectName(SERVICE, job), ObjectName(NETWORK_POLICY, job))
     if tensorboard_expired:
-        yield from _of_tensorboard(job)
+        yield from _tensorboard_objects(job)
 
 
-def _of_tensorboard(job: str) -> Iterator[ObjectName]:
+def _tensorboard_objects(job: str) -> Iterator[ObjectName]:
     return (ObjectName(kind, names.tensorboard(job)) for kind in (DEPLOYMENT, SERVICE, NETWORK_POLICY))
 
 

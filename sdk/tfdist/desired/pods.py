@@ -1,6 +1,6 @@
 """The pods of a job: those to create, and changes of existing ones.
 
-Stale pods are those of earlier attempts, and of replicas that the job no longer has. A pod whose container `tensorflow`
+Pods of earlier attempts, and of replicas that the job no longer has, are stale. A pod whose container `tensorflow`
 has ended holds its resources until its last container ends. With an expired `activeDeadlineSeconds` the kubelet ends
 all containers; the pod releases its resources and keeps its logs, exit codes and termination messages. Its phase is
 `Failed` (`DeadlineExceeded`) then, also after a success: the controller reads the state of the container and not the

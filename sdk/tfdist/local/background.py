@@ -44,7 +44,7 @@ class MessagesOnly:
         """Leave the progress in the status."""
 
     def close(self) -> None:
-        """Do nothing: there is no display."""
+        """Do nothing, without a display."""
 
 
 def main(folder: Path) -> int:

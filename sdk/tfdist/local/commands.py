@@ -2,7 +2,7 @@
 
 The planner renders pods from the job, so the commands are set in the job. With the launcher in every command it renders
 the launchers' settings too, as on a cluster; without it the launcher is removed from a command that names it, such as
-that of the bundled trainer, because a local run without `--in-place` restarts whole processes.
+the bundled trainer's, because a local run without `--in-place` restarts whole processes.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Runs a job to its end: plans with the planner of the controller, and executes the plans on this machine.
 
-Restarts, deadlines, evaluation, suspension, conditions and the end of the job are those of a cluster, because the same
+Restarts, deadlines, evaluation, suspension, conditions and the end of the job are as in a cluster, because the same
 code decides about them (`tfdist.planner`). Each turn makes a `JobView` from the processes and reports, and executes the
 plan: writes the status, creates and deletes pods. Objects other than pods have no meaning here.
 """
@@ -160,7 +160,7 @@ class Engine:
             self._console.progress(phase, progress.unless_stopping(phase, report))
 
     def _runs(self, report: ProgressReport) -> bool:
-        """Return whether the process that has reported runs, and not that of a later attempt."""
+        """Return whether the process that has reported runs, and not one of a later attempt."""
         pod = self._pods.running().get(replica_name(report.role or "", report.index or 0))
         return pod is not None and pod.summary().attempt == report.attempt
 

@@ -49,10 +49,10 @@ def container_env(container: Mapping[str, Any], sources: EnvSources) -> tuple[di
 def expand(text: str, values: Mapping[str, str]) -> str:
     """Return `text` with `$(NAME)` replaced by its value; unknown names stay, and `$$(NAME)` becomes `$(NAME)`."""
 
-    def replaced(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         return "$" if match[1] == "$" else values.get(match[2], match[0])
 
-    return _REFERENCE.sub(replaced, text)
+    return _REFERENCE.sub(replacement, text)
 
 
 def _env_from(source: Mapping[str, Any], sources: EnvSources, problems: list[FieldError]) -> Iterator[tuple[str, str]]:
@@ -121,7 +121,7 @@ def _entries(environ: Mapping[str, str], name: str) -> list[str]:
 def inherited(environ: Mapping[str, str], program_folder: str, drop: Iterable[str]) -> dict[str, str]:
     """Return the user's environment without the variables `drop`, as the base of a replica's environment.
 
-    `program_folder`, that of the running Python, comes first in PATH, so that `python` is the one with TFDist.
+    `program_folder`, the folder of the running Python, comes first in PATH, so that `python` is the one with TFDist.
     """
     variables = {name: value for name, value in environ.items() if name not in set(drop)}
     path = environ.get("PATH", "")

@@ -18,7 +18,7 @@ from tfdist.local.env import EnvSources
 from tfdist.local.ports import Addresses
 from tfdist.local.replica_plan import ContainerToProcess, ReplicaPlan
 from tfdist.local.unsupported import unsupported_fields
-from tfdist.local.volumes import Folder, Sources, names_of
+from tfdist.local.volumes import Sources, VolumeFolder, names_of
 from tfdist.render.gang import GangName, gangs
 from tfdist.render.installation import Installation
 from tfdist.render.pod import Attempt, PodRenderer
@@ -53,7 +53,8 @@ class CannotRunHere(Exception):  # noqa: N818  reads well where it is caught
 class Machine:
     """This machine and the user's options.
 
-    `entry_point` replaces that of an image, which a local run cannot read; `gpus` are the numbers of the devices.
+    `entry_point` replaces the image's entry point, which a local run cannot read; `gpus` are the numbers of the
+    devices.
     """
 
     host: str
@@ -91,7 +92,7 @@ class LocalJob:
         self._addresses = Addresses(job, members, take_port)
         self._gpus_asked: dict[str, int] = {}
         self._devices: dict[str, str] = {}
-        self.folders: dict[Path, Folder] = {}
+        self.folders: dict[Path, VolumeFolder] = {}
         self.fetch: ReplicaPlan | None = None
         self._problems = dict.fromkeys(problems)
         self._volumes: dict[str, None] = {}
@@ -146,7 +147,7 @@ class LocalJob:
             raise CannotRunHere(list(self._problems))
 
     def _check_sizes(self) -> None:
-        """Raise `CannotRunHere` if a variable is too large: paths of this machine may be longer than those of a pod."""
+        """Raise `CannotRunHere` if a variable is too large: paths of this machine may be longer than a pod's."""
         for replica in self.replicas.values():
             for name, value in replica.environment.items():
                 if variable_size(name, value) > MAX_VARIABLE_BYTES:

@@ -47,7 +47,7 @@ class FreePorts:
     """Allocates free ports of this machine and reserves them until `close`.
 
     Each port stays bound to a socket that never listens. Linux still lets a server with SO_REUSEADDR or SO_REUSEPORT,
-    such as those of TensorFlow and Python, listen on it, but does not hand it out for a bind to port 0 (`socket(7)`).
+    such as TensorFlow and Python, listen on it, but does not hand it out for a bind to port 0 (`socket(7)`).
     So no other process gets the port while TensorFlow starts, which takes seconds, or between restarts of a replica.
     """
 

@@ -47,7 +47,7 @@ class Processes:
         return list(self._running)
 
     def environment(self, replica: ReplicaPlan) -> dict[str, str]:
-        """Return the environment of a replica: the user's, overridden by that of its pod."""
+        """Return the environment of a replica: the user's, overridden by its pod's."""
         return without_proxies({**self._inherited, **replica.environment})
 
     def start(self, replica: ReplicaPlan) -> None:

@@ -12,7 +12,7 @@ from tfdist import contract
 from tfdist.local.env import EnvSources, container_env, expand
 from tfdist.local.paths import Paths
 from tfdist.local.ports import Addresses
-from tfdist.local.volumes import Folder, Sources
+from tfdist.local.volumes import Sources, VolumeFolder
 from tfdist.podspec.resources import nvidia_gpus
 from tfdist.render import defaults, source
 from tfdist.render.proxy import NO_GRPC_PROXY_ENV
@@ -42,7 +42,7 @@ class ReplicaPlan:
     directory: Path | None
     grace_seconds: float
     gpus: int = 0
-    folders: tuple[Folder, ...] = ()
+    folders: tuple[VolumeFolder, ...] = ()
 
     @property
     def report_port(self) -> int:
@@ -62,7 +62,7 @@ class ContainerToProcess:
         self._pod, self._name, self._addresses = pod, name, addresses
         self._container = main_container(pod)
         self.problems: list[FieldError] = []
-        self.folders: list[Folder] = []
+        self.folders: list[VolumeFolder] = []
         self._inherited = env_sources.inherited
         self._variables, problems = container_env(self._container, env_sources)
         self.problems += problems
@@ -71,7 +71,7 @@ class ContainerToProcess:
 
     @property
     def directory(self) -> Path | None:
-        """The working directory, if that of the container is in a volume."""
+        """The working directory, if the container's is in a volume."""
         text = self._container.get("workingDir", "")
         local = self._paths.translate(text)
         return Path(local) if local != text else None
@@ -118,7 +118,7 @@ class ContainerToProcess:
                 mounts[mount["mountPath"]] = folder.path / inside
                 self.folders.append(folder)
                 if inside and folder.make and not folder.files:
-                    self.folders.append(Folder(folder.path / inside, make=True))
+                    self.folders.append(VolumeFolder(folder.path / inside, make=True))
         return mounts
 
     def _files(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -129,14 +129,14 @@ class ContainerToProcess:
                 result[name] = self._translate(content.decode()).encode()
         return result
 
-    def _folder(self, volume: Mapping[str, Any], sources: Sources) -> Folder | FieldError:
+    def _folder(self, volume: Mapping[str, Any], sources: Sources) -> VolumeFolder | FieldError:
         if volume["name"] == source.VOLUME and "emptyDir" in volume:
             # in a cluster each pod fetches the source; here one fetch serves all replicas
-            return Folder(sources.state / _SOURCE, make=True)
+            return VolumeFolder(sources.state / _SOURCE, make=True)
         return sources.folder(volume, self._name)
 
     def _python_path(self) -> dict[str, str]:
-        """Return `PYTHONPATH` of a replica with a source: that of the shell comes last, as that of an image would."""
+        """Return `PYTHONPATH` of a replica with a source: the shell's comes last, as an image's would."""
         if not any(mount["name"] == source.VOLUME for mount in self._container.get("volumeMounts", ())):
             return {}
         paths = (self._translate(self._variables[source.PYTHON_PATH_ENV]), self._inherited.get(source.PYTHON_PATH_ENV))

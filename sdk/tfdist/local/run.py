@@ -26,8 +26,8 @@ from tfdist.status.conditions import is_true
 def run(local: LocalJob, directory: RunDirectory, console: Console, inherited: Mapping[str, str]) -> int:
     """Run the job to its end and return its exit code.
 
-    It is 0 for a job that succeeded, 124 for one that exceeded a deadline, otherwise that of the replica which failed
-    the job; 128 plus the number of the signal for a job that a signal suspended.
+    It is 0 for a job that succeeded, 124 for one that exceeded a deadline, otherwise the exit code of the replica which
+    failed the job; 128 plus the number of the signal for a job that a signal suspended.
     """
     start = time.monotonic()
     with Interrupts() as interrupts, Processes(directory, inherited) as processes:

@@ -3,7 +3,7 @@
 | path | content |
 |---|---|
 | `status.json` | the job's status; replaced atomically (rename) at every change |
-| `logs/worker-0.log` | output of a replica in all attempts; that of the previous run is `worker-0.previous.log` |
+| `logs/worker-0.log` | output of a replica in all attempts; the previous run's is in `worker-0.previous.log` |
 | `volumes/CLAIM` | content of a PersistentVolumeClaim; never emptied |
 | `scratch/REPLICA`, `config/REPLICA`, `source` | emptyDirs, ConfigMaps, source from Git; emptied at the start |
 | `termination/REPLICA` | termination message of a replica |
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from tfdist.local.volumes import Folder
+from tfdist.local.volumes import VolumeFolder
 
 _LONGEST_MESSAGE: Final = 4096
 _LOG_BYTES: Final = 2048
@@ -46,20 +46,20 @@ class RunDirectory:
         self._lock = _open_locked(path / "lock")
         self._log_begins: dict[str, int] = {}
 
-    def prepare(self, folders: Iterable[Folder], replicas: Iterable[str]) -> None:
+    def prepare(self, folders: Iterable[VolumeFolder], replicas: Iterable[str]) -> None:
         """Create folders and files of the job, and rename the logs of the previous run."""
         self._create(list(folders))
         for name in replicas:
             if self.log(name).exists():
                 self.log(name).replace(self.log(f"{name}.previous"))
 
-    def begin(self, name: str, folders: Sequence[Folder]) -> None:
+    def begin(self, name: str, folders: Sequence[VolumeFolder]) -> None:
         """Create the folders of a replica, which is about to start, and remove its earlier termination message."""
         self._create(folders)
         self.termination(name).unlink(missing_ok=True)
         self._log_begins[name] = self.log(name).stat().st_size if self.log(name).exists() else 0
 
-    def _create(self, folders: Sequence[Folder]) -> None:
+    def _create(self, folders: Sequence[VolumeFolder]) -> None:
         for folder in folders:
             if folder.empty and folder.path.is_relative_to(self.path):
                 shutil.rmtree(folder.path, ignore_errors=True)

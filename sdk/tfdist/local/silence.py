@@ -25,7 +25,7 @@ _LISTEN: Final = "0A"
 class SilenceDetector:
     """The time of the last output or progress; a silence is reported after 30 s or 60 s, and each time it has doubled.
 
-    One replica without output is no silence: often only the chief prints.
+    One silent replica does not count: often only the chief prints.
     """
 
     def __init__(self, now: float) -> None:

@@ -25,7 +25,7 @@ _CLAIM: Final = "persistentVolumeClaim"
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class VolumeFolder:
     """Folder of a volume: whether to create or empty it, and the files to write into it.
 
     `label` is its name in messages; set if the user fills the folder or it outlives the run.
@@ -46,23 +46,23 @@ class Sources:
     named: Mapping[str, Path] = field(default_factory=dict)
     config_maps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def folder(self, volume: Mapping[str, Any], replica: str) -> Folder | FieldError:
+    def folder(self, volume: Mapping[str, Any], replica: str) -> VolumeFolder | FieldError:
         """Return the folder of a pod's volume for a replica, or the reason why there is none."""
         for name in names_of(volume):
             if name in self.named:
-                return Folder(self.named[name], f"volume {name}", make=True)
+                return VolumeFolder(self.named[name], f"volume {name}", make=True)
         if (claim := volume.get(_CLAIM)) is not None:
             name = claim["claimName"]
-            return Folder(self.state / "volumes" / name, f"claim {name}", make=True)
+            return VolumeFolder(self.state / "volumes" / name, f"claim {name}", make=True)
         if "emptyDir" in volume or "ephemeral" in volume:
-            return Folder(self.state / "scratch" / replica / volume["name"], make=True, empty=True)
+            return VolumeFolder(self.state / "scratch" / replica / volume["name"], make=True, empty=True)
         if (of_host := volume.get("hostPath")) is not None:
-            return Folder(Path(of_host["path"]), make=of_host.get("type") == "DirectoryOrCreate")
+            return VolumeFolder(Path(of_host["path"]), make=of_host.get("type") == "DirectoryOrCreate")
         if (source := volume.get("configMap")) is not None:
             return self._config_map(volume["name"], source, replica)
         return _unavailable(volume)
 
-    def _config_map(self, name: str, source: Mapping[str, Any], replica: str) -> Folder | FieldError:
+    def _config_map(self, name: str, source: Mapping[str, Any], replica: str) -> VolumeFolder | FieldError:
         config_map = self.config_maps.get(source["name"])
         if config_map is None and not source.get("optional"):
             text = f"put the ConfigMap {source['name']} into the same file or folder, or give --volume {name}=FOLDER"
@@ -73,7 +73,7 @@ class Sources:
             if missing and not source.get("optional"):
                 return FieldError("spec.volumes", f"the ConfigMap {source['name']} has no key {missing[0]!r}")
             files = {item["path"]: files[item["key"]] for item in source["items"] if item["key"] in files}
-        return Folder(self.state / "config" / replica / name, make=True, empty=True, files=files)
+        return VolumeFolder(self.state / "config" / replica / name, make=True, empty=True, files=files)
 
 
 def names_of(volume: Mapping[str, Any]) -> Iterable[str]:

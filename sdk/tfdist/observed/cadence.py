@@ -36,7 +36,7 @@ def with_report(
     if previous.position == position:
         return previous
     pause = (parse_time(now) - parse_time(previous.last_progress_at)).total_seconds()
-    if known is None:  # no process has seen the progress meanwhile: the time is no pause of the training
+    if known is None:  # no process has seen the progress meanwhile: the time is not a pause of the training
         pause = 0.0
     longest = max(previous.longest_pause_seconds, pause)
     return StepCadence(content.attempt, now, longest, previous.progress_count + 1, content.role, position)

@@ -22,7 +22,7 @@ def stored_records(status: TFDistJobStatus) -> dict[GangName, GangStatus]:
 
 
 def _completed(record: GangStatus) -> GangStatus:
-    """Return a state without its last full restart, as overwritten by another program: that of its newest attempt.
+    """Return a state without its last full restart, which another program overwrote, with the newest attempt for it.
 
     Pods of that attempt go on. What their launchers have reported counts as recorded. A pod cannot join them, so that
     their revision counts as unknown, and the gang restarts as a whole if one is missing.

@@ -18,7 +18,7 @@ _NODES: Final = "nodes are available"
 
 @dataclass(frozen=True, slots=True)
 class GangState:
-    """One gang. `pods` are those of the members' current attempts; `missing` are members without a pod."""
+    """One gang. `pods` belong to the members' current attempts; `missing` are members without a pod."""
 
     gang: Gang
     record: GangStatus

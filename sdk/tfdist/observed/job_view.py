@@ -12,7 +12,7 @@ from tfdist.contract_reports import ProgressReport
 from tfdist.observed.kueue import KueueView
 from tfdist.observed.pod import PodSummary
 from tfdist.render.written_directories import DirectoryField, WrittenDirectory
-from tfdist.restarts.stall import Position
+from tfdist.restarts.stall import StepPosition
 from tfdist.validation import FieldError
 
 
@@ -53,8 +53,8 @@ class ProbeResult:
     stacks: str
     unresponsive: tuple[str, ...] = ()
     """Names of the replicas that did not answer; an unreadable answer counts as an answer."""
-    positions: Mapping[str, Position] = field(default_factory=dict)
-    """Those of the replicas that have reported, by name."""
+    positions: Mapping[str, StepPosition] = field(default_factory=dict)
+    """Positions of the replicas that have reported, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The state of one job in Kueue: the fields of its Workload that planning needs, and the flavors of the cluster.
 
-The types are those of `kueue.x-k8s.io/v1beta1` and `v1beta2`, which agree in these fields (kueue, `workload_types.go`).
+The types belong to `kueue.x-k8s.io/v1beta1` and `v1beta2`, which agree in these fields (kueue, `workload_types.go`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -66,7 +66,7 @@ class WorkloadSummary:
         return any("topologyAssignment" in assigned for assigned in self._assignments())
 
     def reclaimable(self) -> dict[str, int]:
-        """Return how many pods of each pod set need no quota any more, without those of which all do."""
+        """Return how many pods of each pod set no longer need quota, leaving out pod sets that need all of it."""
         entries: Iterable[Raw] = self.status.get("reclaimablePods", ())
         return {str(entry["name"]): int(entry["count"]) for entry in entries if entry["count"]}
 
@@ -81,7 +81,7 @@ class WorkloadSummary:
     def placements(self, flavors: Mapping[str, PodPlacement]) -> dict[str, PodPlacement]:
         """Return what the admission adds to the pods, by name of the pod set."""
         return {
-            str(assigned["name"]): PodPlacement().merged(
+            str(assigned["name"]): PodPlacement().merge(
                 *(flavors[name] for name in dict.fromkeys(assigned.get("flavors", {}).values()) if name in flavors),
                 *self._updates(str(assigned["name"])),
             )

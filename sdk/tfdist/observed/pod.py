@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from tfdist.contract import MAIN_CONTAINER, Role, replica_name
-from tfdist.observed.pod_resources import NO_RESOURCES, Resources, resources_of
+from tfdist.observed.pod_resources import NO_RESOURCES, PodResources, pod_resources
 from tfdist.render import names
 from tfdist.timestamps import as_rfc3339
 
@@ -86,7 +86,7 @@ class PodSummary:
     """Whether the pod has the deadline that makes the kubelet end them (`planner.sidecars`)."""
     scheduled_at: str = ""
     """When it got its node."""
-    resources: Resources = NO_RESOURCES
+    resources: PodResources = NO_RESOURCES
     """What it uses from then until it has ended."""
 
     @property
@@ -153,7 +153,7 @@ def summarize(raw: Raw) -> PodSummary:
         checkpoint_at=as_rfc3339((meta.get("annotations") or {}).get(names.CHECKPOINT_ANNOTATION, "")),
         has_deadline=spec.get("activeDeadlineSeconds") == SIDECAR_DEADLINE_SECONDS,
         scheduled_at=_scheduled_at(status),
-        resources=resources_of(spec),
+        resources=pod_resources(spec),
     )
 
 

@@ -12,17 +12,17 @@ _MOST_VALUES: Final = 1024
 """Ten thousand cached pods share a few values."""
 
 
-class Resources(NamedTuple):
+class PodResources(NamedTuple):
     """Amounts of GPUs and cores."""
 
     gpus: float = 0.0
     cpus: float = 0.0
 
 
-NO_RESOURCES: Final = Resources()
+NO_RESOURCES: Final = PodResources()
 
 
-def resources_of(spec: Mapping[str, Any]) -> Resources:
+def pod_resources(spec: Mapping[str, Any]) -> PodResources:
     """Return the GPU limits and CPU requests of the container `tensorflow`, given the specification of its pod."""
     found: Mapping[str, Any] = next((c for c in spec.get("containers", ()) if c.get("name") == MAIN_CONTAINER), {})
     resources = found.get("resources") or {}
@@ -32,8 +32,8 @@ def resources_of(spec: Mapping[str, Any]) -> Resources:
 
 
 @lru_cache(_MOST_VALUES)
-def _parsed(gpus: tuple[tuple[str, str], ...], cpus: str) -> Resources:
+def _parsed(gpus: tuple[tuple[str, str], ...], cpus: str) -> PodResources:
     try:
-        return Resources(float(gpu_count({"resources": {"limits": dict(gpus)}})), float(parse_quantity(cpus)))
+        return PodResources(float(gpu_count({"resources": {"limits": dict(gpus)}})), float(parse_quantity(cpus)))
     except ValueError:  # a quantity that only a newer Kubernetes knows
         return NO_RESOURCES

@@ -6,7 +6,7 @@ from typing import Final
 
 from tfdist.observed.job_view import ProbeResult
 from tfdist.printable import printable
-from tfdist.restarts.stall import Position, behind
+from tfdist.restarts.stall import StepPosition, behind
 
 _KEPT_STACKS: Final = 4096
 """Maximum characters of all replicas' stacks in a failure record: users read the status."""
@@ -17,7 +17,7 @@ SHOWN_STACKS: Final = _KEPT_STACKS // _LEAST_STACKS
 
 
 class Unreported(StrEnum):
-    """The reason why there is no report. Only `NO_ANSWER` indicates a replica that hangs or cannot be reached."""
+    """Why a report is missing. Only `NO_ANSWER` indicates a replica that hangs or cannot be reached."""
 
     NO_ANSWER = "no answer"
     NO_SERVER = "no report server"
@@ -25,7 +25,7 @@ class Unreported(StrEnum):
     UNREADABLE = "unreadable answer"
 
 
-Answer = tuple[Position | Unreported, str | Unreported | None]
+Answer = tuple[StepPosition | Unreported, str | Unreported | None]
 """Position, and stacks (None: not requested)."""
 
 

@@ -4,13 +4,13 @@
                   |  job.plan
     context    PlanContext: the inputs, and what the decisions derive from them, such as GangState and SpecRevision
                   |  gang.plan_gang, for each gang: planned_restart, failure_policy (root_cause, peer_failure,
-                  |  inplace_restart, node_exclusion), progress_deadline, pod_rejection
-    decisions  GangDecision: members to create, conditions, events, probes, or the Failure that ends the job
+                  |  inplace_restart), progress_deadline, pod_rejection
+    decisions  GangDecision: members to create, conditions, events, probes, or the GangFailure that ends the job
                   |  collected by PlanBuilder, with success_policy, evaluation, suspend, invalid_spec
     plan       Plan: the status (`tfdist.status`), pods and objects to create, patch and delete (`tfdist.desired`),
                events, when to reconcile again
 
-A finished job takes a path of its own: `cleanup` (cleanPodPolicy, ttlSecondsAfterFinished).
+A finished job takes a path of its own: `finished_job` (cleanPodPolicy, ttlSecondsAfterFinished).
 
 `plan` is level-triggered: it may be called with any view at any time. It does not plan again what is done, and the next
 plan completes one that was executed in part or whose effects are not observed yet.

@@ -30,7 +30,6 @@ from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodSummary
 from tfdist.planner import reported
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import Failure, GangDecision, min_delay
 from tfdist.planner.gang_scheduling import (
     all_run,
     checkpoint_patches,
@@ -40,7 +39,7 @@ from tfdist.planner.gang_scheduling import (
     starting_system,
 )
 from tfdist.planner.kueue import has_outdated_workload, missing_reason, placements, workload_change
-from tfdist.planner.plan import Event, Plan, ProbeTarget
+from tfdist.planner.plan import Event, GangDecision, GangFailure, Plan, ProbeTarget, min_delay
 from tfdist.planner.revision import retained_specifications
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render import names
@@ -49,7 +48,7 @@ from tfdist.render.launch import uses_launcher
 from tfdist.render.launcher_secret import launcher_secret
 from tfdist.render.metadata import Manifest
 from tfdist.render.owned_kinds import kind_of
-from tfdist.status.accounts import accounted
+from tfdist.status.accounts import with_accounts
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.counts import replica_counts
 from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
@@ -146,7 +145,7 @@ class PlanBuilder:
         """Requeue the job after `seconds`; None adds no timer."""
         self._requeue_delays.append(seconds)
 
-    def fail(self, failure: Failure) -> Plan:
+    def fail(self, failure: GangFailure) -> Plan:
         """Return the plan of a job that fails."""
         self.set_conditions(
             *(() if training_succeeded(self._context.view.status) else (self._stopped(failure),)),
@@ -176,7 +175,7 @@ class PlanBuilder:
         if is_suspended_or_suspending(self._context.view.status):
             yield Condition(ConditionType.SUSPENDED, False, ConditionReason.JOB_FINISHED, "the job has ended")
 
-    def _stopped(self, failure: Failure) -> Condition:
+    def _stopped(self, failure: GangFailure) -> Condition:
         return Condition(ConditionType.RUNNING, False, failure.reason, failure.message)
 
     def build(self) -> Plan:
@@ -186,7 +185,7 @@ class PlanBuilder:
         installation, status = context.installation, self._status(progress)
         runs = self._ended or all_run(self._states)
         report = reported.training_report(view, self._states.get(GangName.TRAINING))
-        write = accounted(throttled_write(view, status), view, report.content if report else None, context.now)
+        write = with_accounts(throttled_write(view, status), view, report.content if report else None, context.now)
         self.requeue_after(write.wait_seconds)
         records = {name: self._record(name) for name in GangName}
         stale, generation = stale_pods(context.gangs.values(), records, view.pods), address_generation(records)

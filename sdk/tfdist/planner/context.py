@@ -70,7 +70,7 @@ class PlanContext:
     def _state(self, gang: Gang) -> GangState:
         """Return the state of a gang; a replica counts as completed if failurePolicy ignores its failure.
 
-        The end of a pod that a suspension deletes is no failure, so that failurePolicy does not apply.
+        The end of a pod that a suspension deletes is not a failure, so failurePolicy does not apply.
         """
         record = self._record(gang)
         state = gang_state(gang, record, self.view.pods)

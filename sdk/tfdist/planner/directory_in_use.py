@@ -11,7 +11,7 @@ from typing import Final
 from tfdist.api.status import ConditionType, TFDistJobStatus
 from tfdist.outcome import find_condition
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import Failure
+from tfdist.planner.plan import GangFailure
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import GangName
 from tfdist.render.written_directories import DirectoryField
@@ -24,7 +24,7 @@ _REASONS: Final[Mapping[DirectoryField, ConditionReason]] = {
 """By the field of the job that waits."""
 
 
-def directory_in_use(context: PlanContext) -> Failure | None:
+def directory_in_use(context: PlanContext) -> GangFailure | None:
     """Return why the job may not begin; None if it may, or has begun."""
     user = context.view.directory_user
     # A job that has begun is never stopped, whoever came later (ADR 31).
@@ -35,7 +35,7 @@ def directory_in_use(context: PlanContext) -> Failure | None:
         f"{written.field}: {written.place} is in use by the job {user.name}, as its {user.field}; wait until that job "
         "has ended, delete it, or choose another directory"
     )
-    return Failure(_REASONS[written.field], text)
+    return GangFailure(_REASONS[written.field], text)
 
 
 def has_begun(status: TFDistJobStatus) -> bool:

@@ -10,10 +10,9 @@ from tfdist.observed.gang_state import GangState
 from tfdist.outcome import find_condition
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import Failure
 from tfdist.planner.gang import plan_gang
 from tfdist.planner.missing_results import missing_best_model, missing_of_training, report_what_had_no_effect
-from tfdist.planner.plan import Event, Plan
+from tfdist.planner.plan import Event, GangFailure, Plan
 from tfdist.planner.success_policy import training_succeeded_condition, training_text
 from tfdist.planner.trained_alone import report_training_alone
 from tfdist.reasons import ConditionReason, EventReason
@@ -42,7 +41,7 @@ def run_evaluator(context: PlanContext, builder: PlanBuilder, state: GangState) 
 
 
 def evaluate_after_training(
-    context: PlanContext, builder: PlanBuilder, training: GangState, late: Failure | None
+    context: PlanContext, builder: PlanBuilder, training: GangState, late: GangFailure | None
 ) -> Plan:
     """Plan a job whose training succeeded: evaluate the final checkpoint, then finish the job."""
     builder.track_gang(training)
@@ -116,13 +115,13 @@ def succeed(
     return builder.complete()
 
 
-def _failure_during_training(context: PlanContext) -> Failure | None:
+def _failure_during_training(context: PlanContext) -> GangFailure | None:
     """Return why the evaluator failed during training, if it did; a resumed job evaluates again."""
     condition = None if is_suspended_or_suspending(context.view.status) else evaluation_failure(context.view.status)
-    return Failure(condition.reason, condition.message) if condition else None
+    return GangFailure(condition.reason, condition.message) if condition else None
 
 
-def _finish_failed(context: PlanContext, builder: PlanBuilder, failure: Failure) -> Plan:
+def _finish_failed(context: PlanContext, builder: PlanBuilder, failure: GangFailure) -> Plan:
     """Finish a job whose evaluation failed; `evaluation.onFailure` decides, unless a model is missing now."""
     evaluation = context.spec.evaluation or _DEFAULT
     text = f"evaluation failed: {failure.message}"
@@ -138,7 +137,7 @@ def _finish_failed(context: PlanContext, builder: PlanBuilder, failure: Failure)
     return builder.complete()
 
 
-def _check_deadline(context: PlanContext, builder: PlanBuilder, waiting: Sequence[GangState]) -> Failure | None:
+def _check_deadline(context: PlanContext, builder: PlanBuilder, waiting: Sequence[GangState]) -> GangFailure | None:
     """Return the failure of an evaluation that exceeds its deadline after training; else set the timer for it.
 
     The time of a suspension does not count: the deadline starts again when the job is resumed.
@@ -157,7 +156,7 @@ def _check_deadline(context: PlanContext, builder: PlanBuilder, waiting: Sequenc
         builder.requeue_after(remaining)
         return None
     text = f"not finished {limit} s after training (evaluation.deadlineSeconds)"
-    return Failure(ConditionReason.EVALUATION_DEADLINE_EXCEEDED, text)
+    return GangFailure(ConditionReason.EVALUATION_DEADLINE_EXCEEDED, text)
 
 
 def _release(context: PlanContext, builder: PlanBuilder, training: GangState) -> None:

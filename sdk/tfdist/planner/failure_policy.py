@@ -14,20 +14,18 @@ from tfdist.api.status import ConditionType, ReplicaFailure
 from tfdist.api.v1 import Strategy
 from tfdist.contract import Role
 from tfdist.contract_reports import GangEnd
-from tfdist.failure_classification import DISRUPTION, REPEATABLE, Action
+from tfdist.failure_classification import DISRUPTION, PEER_LOST, PREEMPTED, REPEATABLE, Action
 from tfdist.observed.gang_state import GangState, gang_state, member_of
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.observed.termination import describe_failure, failure_message
 from tfdist.outcome import find_condition
 from tfdist.planner import inplace_restart
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import Failure, GangDecision, not_ready
-from tfdist.planner.node_exclusion import exclude_nodes
 from tfdist.planner.peer_failure import peer_probes, root_cause_grace_remaining_seconds
-from tfdist.planner.plan import Event
+from tfdist.planner.plan import Event, GangDecision, GangFailure, not_ready
 from tfdist.planner.progress_deadline import Stalled
 from tfdist.planner.root_cause import (
-    RootCause,
+    ReplicaRootCause,
     log_hint,
     records,
     root_cause_of_gang,
@@ -145,15 +143,15 @@ def _replace_alone(context: PlanContext, state: GangState) -> GangDecision:
 
 
 def _restart(
-    context: PlanContext, state: GangState, causes: Sequence[RootCause], *, alone: bool = False
+    context: PlanContext, state: GangState, causes: Sequence[ReplicaRootCause], *, alone: bool = False
 ) -> GangDecision:
     """Count the failures and begin the next attempt, of all members or of each failed member alone.
 
     The errors of independent replicas are not compared: the same one from two of them, such as a lost connection to
-    their chief, is no repetition, and their progress is unknown.
+    their chief, is not a repetition, and their progress is unknown.
     """
     record, restarts = state.record, state.record.restarts
-    # A new checkpoint is progress: the budget starts again, and an equal error is no repetition.
+    # A new checkpoint is progress: the budget starts again, and an equal error does not repeat the last one.
     used_budget = budget.at_checkpoint(restarts, context.newest_checkpoint(state))
     is_compared = used_budget is restarts and not is_independent(context, state)
     last = context.last_root_cause(state.gang) if is_compared else None
@@ -179,7 +177,7 @@ def _restart(
     return _begin_attempt(context, state, next_record, causes, tuple(failures), excluded, alone=alone)
 
 
-def _ran_seconds(context: PlanContext, state: GangState, cause: RootCause) -> float:
+def _ran_seconds(context: PlanContext, state: GangState, cause: ReplicaRootCause) -> float:
     """Return for how long the replica of a root cause has had its node; if its pod is gone, how long the gang has run.
 
     Both times are the API server's. A program cannot change them, unlike its reports.
@@ -193,13 +191,13 @@ def _ran_seconds(context: PlanContext, state: GangState, cause: RootCause) -> fl
     return context.seconds_since(since) if since else 0.0
 
 
-def _terminal_failure(context: PlanContext, cause: RootCause, decision: BudgetDecision) -> Failure:
+def _terminal_failure(context: PlanContext, cause: ReplicaRootCause, decision: BudgetDecision) -> GangFailure:
     """Return the failure of the gang, whose root cause is final or exceeds the limit."""
     remedy = decision.remedy or _REMEDIES.get(decision.final, "")
-    return Failure(decision.final, "; ".join(filter(None, (cause.text, remedy))) + log_hint(context, cause))
+    return GangFailure(decision.final, "; ".join(filter(None, (cause.text, remedy))) + log_hint(context, cause))
 
 
-def _is_repeated(cause: RootCause, last: ReplicaFailure | None) -> bool:
+def _is_repeated(cause: ReplicaRootCause, last: ReplicaFailure | None) -> bool:
     """Return whether the last root cause, which is recorded in the status, was the same error."""
     if cause.pod is None or last is None or cause.classification.reason not in REPEATABLE:
         return False
@@ -215,7 +213,7 @@ def _next_record(
     context: PlanContext,
     state: GangState,
     record: GangStatus,
-    causes: Sequence[RootCause],
+    causes: Sequence[ReplicaRootCause],
     delay: float,
     *,
     alone: bool,
@@ -241,7 +239,7 @@ def _begin_attempt(
     context: PlanContext,
     state: GangState,
     record: GangStatus,
-    causes: Sequence[RootCause],
+    causes: Sequence[ReplicaRootCause],
     failures: tuple[ReplicaFailure, ...],
     excluded: str,
     *,
@@ -283,3 +281,51 @@ def _restart_conditions(
     if state.gang.name is GangName.TRAINING:
         return (restarting, Condition(ConditionType.RUNNING, False, reason, text), waits)
     return (restarting, waits)
+
+
+MAX_AVOIDED: Final = 10
+
+_BLAMELESS: Final = frozenset({DISRUPTION.reason, PREEMPTED.reason, PEER_LOST})
+"""Reasons that are not caused by the node: disruptions by the cluster, and the loss of a peer on another node."""
+
+
+def exclude_nodes(
+    context: PlanContext, state: GangState, record: GangStatus, causes: Sequence[ReplicaRootCause]
+) -> tuple[GangStatus, str]:
+    """Return the record with further excluded nodes, and why they are excluded as text; "" without any.
+
+    One failure with the action `AvoidNode` excludes a node. Any other failure excludes it if the last root cause and
+    one of a *later* attempt were on it: all failures of one attempt are one incident.
+    """
+    at_fault = [cause for cause in causes if cause.classification.action is Action.AVOID_NODE]
+    # Once may be chance; twice in a row on one node is probably the node.
+    repeated_node = _node_of_two_attempts(context, state, causes)
+    reasons = {_node(cause): f"{cause.member.name} failed by a fault of node {_node(cause)}" for cause in at_fault}
+    reasons.setdefault(repeated_node, f"two attempts in a row failed on node {repeated_node}")
+    new_nodes = [node for node in reasons if node and node not in record.excluded_nodes]
+    if not new_nodes:
+        return record, ""
+    return (
+        record.changed(excluded_nodes=(*record.excluded_nodes, *new_nodes)[-MAX_AVOIDED:]),
+        "; ".join(reasons[node] for node in new_nodes),
+    )
+
+
+def _node_of_two_attempts(context: PlanContext, state: GangState, causes: Sequence[ReplicaRootCause]) -> str:
+    """Return the node of the last root cause and of one of a later attempt; "" without one."""
+    last = context.last_root_cause(state.gang)
+    if last is None or last.reason in _BLAMELESS:
+        return ""
+    node = last.node or ""
+    failed_again = any(
+        cause.pod is not None
+        and cause.pod.node == node
+        and cause.pod.attempt > last.attempt
+        and cause.classification.reason not in _BLAMELESS
+        for cause in causes
+    )
+    return node if failed_again else ""
+
+
+def _node(cause: ReplicaRootCause) -> str:
+    return cause.pod.node if cause.pod else ""

@@ -7,25 +7,31 @@ from typing import Final
 from tfdist.api.status import ConditionType, ReplicaFailure
 from tfdist.contract import Role
 from tfdist.messages import count
-from tfdist.observed.gang_state import GangState
+from tfdist.observed.gang_state import GangState, member_of
 from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
 from tfdist.outcome import find_condition
 from tfdist.planner import inplace_restart, pod_rejection
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import Failure, GangDecision, min_delay, not_ready
 from tfdist.planner.directory_in_use import directory_in_use
-from tfdist.planner.failure_policy import handle_failure, restart_resized, restart_stalled
+from tfdist.planner.failure_policy import (
+    continues_without,
+    handle_failure,
+    is_independent,
+    restart_resized,
+    restart_stalled,
+)
 from tfdist.planner.gang_scheduling import missing_scheduler
 from tfdist.planner.messages import (
     in_place_restart_text,
+    join_replicas,
     missing_progress,
     older_specification,
     pending_members,
     running_text,
     unreported_progress,
 )
-from tfdist.planner.missing_replica import missing_replica_conditions
 from tfdist.planner.partial_gang import release_nodes, seconds_until_release
+from tfdist.planner.plan import GangDecision, GangFailure, min_delay, not_ready
 from tfdist.planner.planned_restart import (
     has_drained,
     planned_restart,
@@ -113,7 +119,7 @@ def _create_pods(context: PlanContext, state: GangState) -> GangDecision:
         return replace(decision, requeue_after_seconds=min_delay([decision.requeue_after_seconds, _RETRY_SECONDS]))
     if context.revision is None:
         text = f"a pod of the {state.gang.name} is missing and is not created until the specification is corrected"
-        return _await_replicas(context, state, Failure(ConditionReason.FAILED_CREATE, text))
+        return _await_replicas(context, state, GangFailure(ConditionReason.FAILED_CREATE, text))
     # All pods of an attempt have one specification; a gang whose specification is lost restarts as a whole (ADR 22).
     if context.specification_of(state) is None:
         return restart_without_specification(context, state)
@@ -125,15 +131,15 @@ def _create_pods(context: PlanContext, state: GangState) -> GangDecision:
     return replace(pod_rejection.with_rejection(context, state, decision), create=state.missing)
 
 
-def _creation_problem(context: PlanContext, state: GangState) -> Failure | None:
+def _creation_problem(context: PlanContext, state: GangState) -> GangFailure | None:
     """Return why a missing pod cannot be created, else why a pod that exists cannot start; None if neither is known."""
     if error := context.view.runtime.create_error:
         text = f"a replica of the {state.gang.name} cannot be created: {error}"
-        return Failure(ConditionReason.FAILED_CREATE, text)
+        return GangFailure(ConditionReason.FAILED_CREATE, text)
     return _problem(context, state.unstartable) if state.unstartable else None
 
 
-def _after_unknown_scheduler(context: PlanContext, state: GangState, missing: Failure | None) -> GangState:
+def _after_unknown_scheduler(context: PlanContext, state: GangState, missing: GangFailure | None) -> GangState:
     """Return the state of a gang; its start deadline begins when it is known again whether its scheduler is there."""
     unknown, pods_ready = (
         ConditionReason.GANG_SCHEDULER_UNKNOWN,
@@ -164,7 +170,7 @@ def _unstartable(context: PlanContext, state: GangState, pod: PodSummary) -> Gan
     return replace(decision, requeue_after_seconds=requeue)
 
 
-def _await_replicas(context: PlanContext, state: GangState, problem: Failure | None) -> GangDecision:
+def _await_replicas(context: PlanContext, state: GangState, problem: GangFailure | None) -> GangDecision:
     """Wait for replicas until the start deadline; `problem` is the reason why one cannot start."""
     condition = not_ready(problem.reason, problem.message) if problem else _starting_condition(context, state)
     conditions = _allowed_conditions(
@@ -183,8 +189,8 @@ def _await_replicas(context: PlanContext, state: GangState, problem: Failure | N
     remaining = context.remaining_seconds(limit, start)
     if remaining > 0:
         return replace(decision, requeue_after_seconds=min_delay([remaining, decision.requeue_after_seconds]))
-    failure = problem or Failure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started_text(context, state))
-    return replace(decision, failure=Failure(failure.reason, f"{failure.message}; gave up after {limit} s{field}"))
+    failure = problem or GangFailure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started_text(context, state))
+    return replace(decision, failure=GangFailure(failure.reason, f"{failure.message}; gave up after {limit} s{field}"))
 
 
 def _waiting_since(context: PlanContext, state: GangState) -> str:
@@ -206,14 +212,14 @@ def _placed_since(state: GangState) -> str:
     return min(filter(None, placed), default="")
 
 
-def _problem(context: PlanContext, pod: PodSummary) -> Failure:
+def _problem(context: PlanContext, pod: PodSummary) -> GangFailure:
     """Return why a replica cannot start: the reason, and a message that names the field to correct."""
     reason = ConditionReason.UNSCHEDULABLE
     if pod.reason in CANNOT_START:
         reason = ConditionReason.CONFIG_ERROR if "Config" in pod.reason else ConditionReason.IMAGE_ERROR
     replica = pod.replica
     subject = f"{_image_path(context, pod.role)}: {replica}" if reason == ConditionReason.IMAGE_ERROR else replica
-    return Failure(reason, f"{subject} cannot start: {pod.reason}: {pod.message or 'no reason given'}")
+    return GangFailure(reason, f"{subject} cannot start: {pod.reason}: {pod.message or 'no reason given'}")
 
 
 def _image_path(context: PlanContext, role: Role) -> str:
@@ -280,7 +286,7 @@ def _unresponsive_leader(state: GangState) -> str:
     return f"{leader} leads the gang and no longer answers: the process, its node or the network to it hangs"
 
 
-def _first_rendezvous_text(waits: inplace_restart.RendezvousWait | None) -> str:
+def _first_rendezvous_text(waits: inplace_restart.LaunchersWait | None) -> str:
     """Return the part of a message about the first rendezvous of the launchers; "" without one."""
     return f"; their launchers wait: {waits.text}" if waits and not waits.restart else ""
 
@@ -330,3 +336,54 @@ def _allowed_conditions(
     if state.gang.name is GangName.EVALUATOR and not training_succeeded(context.view.status):
         return tuple(c for c in conditions if c.reason in PROBLEMS)
     return tuple(c for c in conditions if c.reason != ConditionReason.STARTING)
+
+
+def missing_replica_conditions(context: PlanContext, state: GangState, waits: Condition) -> tuple[Condition, ...]:
+    """Return the conditions of a training that has run and lacks a replica; independent replicas need no others.
+
+    Args:
+        context: of the job.
+        state: the gang.
+        waits: the condition with the reason why the replica has not started.
+    """
+    if state.gang.name is not GangName.TRAINING:
+        return ()
+    if is_independent(context, state) and not state.record.has_run:
+        return _partial_start_conditions(context, state)
+    if not (is_true(context.view.status, ConditionType.RUNNING) or is_independent(context, state)):
+        return ()
+    started = {member_of(p) for p in state.pods if p.state is not PodState.PENDING}
+    absent = [m for m in state.gang.members if m not in started and m.name not in state.record.completed]
+    if not absent:
+        return ()
+    names = join_replicas([m.name for m in absent])
+    if continues_without(context, state, absent):
+        run = len(state.gang.members) - len(absent)
+        verbs = "runs, and trains" if run == 1 else "run, and train"
+        text = f"{run} of {len(state.gang.members)} replicas {verbs} without {names} (attempt {state.attempt})"
+        return _continuing_conditions(context, text)
+    text = f"training waits for {names}: {waits.message}"
+    return (
+        Condition(ConditionType.RUNNING, False, ConditionReason.REPLICA_MISSING, text),
+        Condition(ConditionType.RESTARTING, True, ConditionReason.REPLICA_MISSING, text),
+    )
+
+
+def _partial_start_conditions(context: PlanContext, state: GangState) -> tuple[Condition, ...]:
+    """Return the conditions of independent replicas that run while others have never started.
+
+    The text has no numbers: each start of many replicas would be a write of the status.
+    """
+    if not any(p.state is PodState.RUNNING for p in state.pods):
+        return ()
+    return _continuing_conditions(
+        context, f"replicas run, and do not wait for those that have not started (attempt {state.attempt})"
+    )
+
+
+def _continuing_conditions(context: PlanContext, text: str) -> tuple[Condition, ...]:
+    """Return the conditions of a training that continues without some replicas."""
+    runs = Condition(ConditionType.RUNNING, True, ConditionReason.WORKER_MISSING, text)
+    if not is_true(context.view.status, ConditionType.RESTARTING):
+        return (runs,)
+    return (runs, Condition(ConditionType.RESTARTING, False, ConditionReason.WORKER_MISSING, text))

@@ -11,8 +11,8 @@ from tfdist.desired.pods import Patch, checkpoint_patch
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import Failure
 from tfdist.planner.kueue import kueue_status, missing_reason, uses_kueue
+from tfdist.planner.plan import GangFailure
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import Gang, GangName
 from tfdist.render.gang_systems import gang_system, other_schedulers
@@ -56,14 +56,14 @@ _RETRY_SECONDS: Final = (13.0, 42.0)
 """Minimum and maximum of that; Coscheduling's default is 60 s."""
 
 
-def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
+def missing_scheduler(context: PlanContext, state: GangState) -> GangFailure | None:
     """Return why a gang cannot start: its gang scheduler is not installed, or not known to be; None if it is.
 
     A gang that has started continues without it. With `gang: Volcano`, validation rejects any other `schedulerName`.
     Without Kueue no pod is created, since nothing can admit the job.
     """
     if text := missing_reason(context.view, context.job):
-        return Failure(_reason(context, GangSystem.KUEUE), text)
+        return GangFailure(_reason(context, GangSystem.KUEUE), text)
     system = starting_system(context, state.gang)
     scheduling = context.spec.scheduling
     if state.pods or system is GangSystem.NONE:
@@ -72,7 +72,7 @@ def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
         text = (
             f"scheduling.queue: schedulerName {names[0]} keeps the pods out of Volcano's queues; remove one of the two"
         )
-        return Failure(ConditionReason.GANG_SCHEDULER_MISSING, text)
+        return GangFailure(ConditionReason.GANG_SCHEDULER_MISSING, text)
     availability = context.view.availability(system)
     if availability is Availability.SERVED:
         return None
@@ -83,7 +83,7 @@ def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
     else:
         text = f"scheduling.gang: {system}: the API server serves no {POD_GROUPS[system].resource}; "
         text += f"{_REMEDIES[system]}, or choose Auto in a new job"
-    return Failure(_reason(context, system), text)
+    return GangFailure(_reason(context, system), text)
 
 
 def _reason(context: PlanContext, system: GangSystem) -> ConditionReason:
@@ -102,7 +102,7 @@ def starting_system(context: PlanContext, gang: Gang) -> GangSystem:
 def pod_groups(
     context: PlanContext, states: Iterable[GangState], creates: Collection[GangName]
 ) -> tuple[Manifest, ...]:
-    """Return the PodGroups that must exist, also those of a kind that the API server does not serve now.
+    """Return the PodGroups that must exist, also of a kind that the API server does not serve now.
 
     Args:
         context: of the job.

@@ -44,7 +44,7 @@ class LauncherUpdate:
 
 
 @dataclass(frozen=True, slots=True)
-class RendezvousWait:
+class LaunchersWait:
     """What the launchers wait for, as text, and whether the rendezvous is a `restart` or the first one."""
 
     text: str
@@ -72,13 +72,13 @@ def apply_launcher_report(context: PlanContext, state: GangState) -> LauncherUpd
     return LauncherUpdate(record, failures, tuple(_events([failure for failure in fresh if failure.root_cause])))
 
 
-def rendezvous_wait(context: PlanContext, state: GangState) -> RendezvousWait | None:
+def rendezvous_wait(context: PlanContext, state: GangState) -> LaunchersWait | None:
     """Return the rendezvous that the launchers wait for; None if they wait for none, or have not reported."""
     report = launcher_report(context, state) if state.gang.name is GangName.TRAINING else None
     if report is None or not report.waiting_for:
         return None
     # A new leader knows of no round before the others have connected.
-    return RendezvousWait("; ".join(report.waiting_for), restart=report.round >= 0 or state.attempt > 0)
+    return LaunchersWait("; ".join(report.waiting_for), restart=report.round >= 0 or state.attempt > 0)
 
 
 def _new_failures(state: GangState, failures: Sequence[RoundFailure]) -> list[RoundFailure]:

@@ -9,14 +9,13 @@ from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import JobView
 from tfdist.planner import evaluation
 from tfdist.planner.builder import PlanBuilder
-from tfdist.planner.cleanup import clean_up_finished_job
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import Failure, GangDecision
+from tfdist.planner.finished_job import clean_up_finished_job
 from tfdist.planner.gang import plan_gang
 from tfdist.planner.invalid_spec import context_of_invalid_job, set_validity, stays_suspended
 from tfdist.planner.messages import running_text
 from tfdist.planner.partial_gang import has_released, release_with
-from tfdist.planner.plan import Event, Plan
+from tfdist.planner.plan import Event, GangDecision, GangFailure, Plan
 from tfdist.planner.planned_restart import acknowledge
 from tfdist.planner.revision import SpecRevision
 from tfdist.planner.slow_replica import slow_replica_event
@@ -92,7 +91,9 @@ def _plan_running(context: PlanContext, builder: PlanBuilder) -> Plan:
     return _train(context, builder, training, deadline_failure)
 
 
-def _train(context: PlanContext, builder: PlanBuilder, training: GangState, deadline_failure: Failure | None) -> Plan:
+def _train(
+    context: PlanContext, builder: PlanBuilder, training: GangState, deadline_failure: GangFailure | None
+) -> Plan:
     decision = plan_gang(context, training)
     # A failure of the gang explains more than the deadline that passed at the same time.
     if deadline_failure and not decision.failure:
@@ -126,7 +127,7 @@ def _runs(decision: GangDecision) -> bool:
     return any(c.type is ConditionType.RUNNING and c.status for c in decision.conditions)
 
 
-def _evaluate_only(context: PlanContext, builder: PlanBuilder, deadline_failure: Failure | None) -> Plan:
+def _evaluate_only(context: PlanContext, builder: PlanBuilder, deadline_failure: GangFailure | None) -> Plan:
     """Plan a job of task `Evaluate`: it has an evaluation gang only."""
     text = "the job evaluates only (task: Evaluate)"
     builder.set_conditions(Condition(ConditionType.RUNNING, False, ConditionReason.EVALUATE_ONLY, text))
@@ -146,7 +147,7 @@ def _evaluate_only(context: PlanContext, builder: PlanBuilder, deadline_failure:
     return builder.build()
 
 
-def _check_active_deadline(context: PlanContext, builder: PlanBuilder) -> Failure | None:
+def _check_active_deadline(context: PlanContext, builder: PlanBuilder) -> GangFailure | None:
     """Return the failure of a job that exceeds activeDeadlineSeconds; else requeue it for the deadline."""
     limit = context.spec.run_policy.active_deadline_seconds
     since = context.view.status.active_since
@@ -158,7 +159,7 @@ def _check_active_deadline(context: PlanContext, builder: PlanBuilder) -> Failur
         builder.requeue_after(remaining)
         return None
     text = f"the job was active for longer than runPolicy.activeDeadlineSeconds, {limit} s, since {since}"
-    return Failure(ConditionReason.ACTIVE_DEADLINE_EXCEEDED, text)
+    return GangFailure(ConditionReason.ACTIVE_DEADLINE_EXCEEDED, text)
 
 
 def _running_event(state: GangState) -> Event:

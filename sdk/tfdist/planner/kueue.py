@@ -3,30 +3,34 @@
 The controller does what Kueue's `jobframework` does for the jobs that Kueue knows (kueue, `reconciler.go`): it makes
 the Workload, starts the pods when that is admitted, stops them when it is evicted, releases the quota when they have
 ended, and reports when they are ready and when the job has finished.
+
+While quota is reserved, Kueue accepts no lower number (kueue, `workload_webhook.go`): what has been released comes back
+only with another admission. Replicas that a restart may run again are therefore never released.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from tfdist.api.gang_status import SchedulingStatus
+from tfdist.api.gang_status import GangStatus, SchedulingStatus
 from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.api.status import ConditionType
-from tfdist.api.v1 import TFDistJob
+from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import Role
 from tfdist.observed.gang_record import stored_records
 from tfdist.observed.job_view import JobView
 from tfdist.observed.kueue import WorkloadSummary
 from tfdist.planner.plan import WorkloadChange
-from tfdist.planner.reclaimable import Records, lacks_quota, reclaimable_pods, reclaimable_status
 from tfdist.render import names
+from tfdist.render.gang import Gang, GangName, gangs
 from tfdist.render.installation import Installation
 from tfdist.render.metadata import Manifest
 from tfdist.render.pod_placement import PodPlacement
 from tfdist.render.workload import GROUP, PLURAL, pod_set_of, queue_name, workload
 from tfdist.status.conditions import is_true
-from tfdist.status.phase import is_suspended_or_suspending
+from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
 from tfdist.status.text import message
 from tfdist.timestamps import rfc3339
 
@@ -43,6 +47,8 @@ POSITION_SECONDS: Final = 60.0
 """How often the position in a queue is read again: no change of the Workload reports it."""
 _LONGEST_REASON: Final = 1024
 _WAITS: Final = "waits for admission"
+
+Records = Mapping[GangName, GangStatus]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,7 @@ def has_outdated_workload(view: JobView, job: TFDistJob, installation: Installat
         view: the observed state.
         job: its specification.
         installation: settings of the installation.
-        records: of its gangs; those of the status, or of an attempt that begins now.
+        records: of its gangs, from the status or of an attempt that begins now.
     """
     stored = view.kueue.workload if view.kueue and not view.problems and uses_kueue(view, job) else None
     if stored is None or not stored.holds_quota:
@@ -339,3 +345,60 @@ def _merged_conditions(summary: WorkloadSummary, changes: Sequence[Mapping[str, 
 def _uses_resources(view: JobView) -> bool:
     """Return whether a pod of the job uses resources."""
     return any(not pod.ended or pod.sidecars_run for pod in view.pods)
+
+
+def reclaimable_status(counts: Mapping[str, int]) -> Manifest:
+    """Return the merge patch of a Workload's status that stores such counts."""
+    return {"reclaimablePods": [{"name": name, "count": count} for name, count in counts.items()] or None}
+
+
+def reclaimable_pods(view: JobView, job: TFDistJob, desired: Manifest, *records: Records) -> dict[str, int]:
+    """Return how many pods of each pod set have ended for good, without those that have none.
+
+    Args:
+        view: the observed state.
+        job: its valid specification.
+        desired: the Workload that it must have.
+        records: of its gangs, from the status and from a plan. A replica that is complete by only one of them
+            may run again, since a controller that is killed leaves the other.
+    """
+    # The most careful of all records: quota that is released comes back only with another admission.
+    needed = _pods_in_use(view)
+    for known in records:
+        needed |= _pods_to_run(view, job, known)
+    ended = {str(s["name"]): s["count"] - needed[s["name"]] for s in desired["spec"]["podSets"]}
+    return {name: count for name, count in ended.items() if count > 0}
+
+
+def lacks_quota(view: JobView, job: TFDistJob, desired: Manifest, summary: WorkloadSummary, records: Records) -> bool:
+    """Return whether pods may run again whose quota was released."""
+    released = summary.reclaimable()
+    if not released:
+        return False
+    needed = _pods_to_run(view, job, records)
+    return any(needed[s["name"]] > s["count"] - released.get(s["name"], 0) for s in desired["spec"]["podSets"])
+
+
+def _pods_in_use(view: JobView) -> Counter[str]:
+    return Counter(pod_set_of(pod.role) for pod in view.pods if not pod.ended or pod.sidecars_run)
+
+
+def _pods_to_run(view: JobView, job: TFDistJob, records: Records) -> Counter[str]:
+    """Return how many pods of each pod set run now or may run later; gangs that share a pod set follow each other."""
+    needed: Counter[str] = Counter()
+    for gang in gangs(job):
+        needed |= Counter(_roles_to_run(view, job, gang, records.get(gang.name, GangStatus())))
+    return needed
+
+
+def _roles_to_run(view: JobView, job: TFDistJob, gang: Gang, record: GangStatus) -> Iterable[str]:
+    """Return the pod sets of the replicas of a gang that may still run.
+
+    Training that has succeeded never starts again. Before that, only independent replicas stay complete when another
+    one fails.
+    """
+    if gang.name is GangName.TRAINING and training_succeeded(view.status):
+        return ()
+    stays_complete = gang.name is GangName.TRAINING and job.spec.strategy is Strategy.INDEPENDENT
+    completed = record.completed if stays_complete else frozenset()
+    return (pod_set_of(member.role) for member in gang.members if member.name not in completed)

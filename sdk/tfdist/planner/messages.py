@@ -25,7 +25,7 @@ _UNREPORTED_SECONDS: Final = 60.0
 _IN_PLACE: Final = "the launchers restart the gang in place, and wait: "
 
 
-def named(replicas: Sequence[str]) -> str:
+def join_replicas(replicas: Sequence[str]) -> str:
     """Return the names of replicas for a message, the first few of many."""
     return ", ".join(replicas[:MAX_NAMED]) + (", ..." if len(replicas) > MAX_NAMED else "")
 
@@ -33,7 +33,7 @@ def named(replicas: Sequence[str]) -> str:
 def running_text(state: GangState) -> str:
     """Return how many replicas of a started gang run, and which have ended or are not ready.
 
-    The numbers are those of `status.summary.ready` and of the pods: a replica that has ended does not run, and one
+    The numbers agree with `status.summary.ready` and with the pods: a replica that has ended does not run, and one
     whose readiness probe fails is not ready.
     """
     running = {p.replica: p.ready for p in state.pods if p.state is PodState.RUNNING}
@@ -41,8 +41,8 @@ def running_text(state: GangState) -> str:
     unready = [name for name, ready in running.items() if not ready]
     total = len(state.gang.members)
     text = f"{len(running)} of {total} replicas run" if ended else state.gang.all_run_text()
-    text += f"; {named(ended)} {_plural('has', 'have', ended)} ended" if ended else ""
-    return text + (f"; {named(unready)} {_plural('is', 'are', unready)} not ready" if unready else "")
+    text += f"; {join_replicas(ended)} {_plural('has', 'have', ended)} ended" if ended else ""
+    return text + (f"; {join_replicas(unready)} {_plural('is', 'are', unready)} not ready" if unready else "")
 
 
 def _plural(singular: str, plural: str, names: Sequence[str]) -> str:

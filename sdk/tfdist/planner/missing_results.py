@@ -13,8 +13,7 @@ from tfdist.observed.pod import PodSummary
 from tfdist.planner import reported
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import Failure
-from tfdist.planner.plan import Event
+from tfdist.planner.plan import Event, GangFailure
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition
@@ -35,7 +34,7 @@ _SCRIPT_REMEDY = (
 _PROGRAM_REMEDY = "run the trainer of this version (python -m tfdist_trainer) in the image and command"
 
 
-def missing_of_training(context: PlanContext, training: GangState) -> Failure | None:
+def missing_of_training(context: PlanContext, training: GangState) -> GangFailure | None:
     """Return why a training that succeeded has not left what it was asked for; None if it has, or if that is unknown.
 
     Args:
@@ -48,7 +47,7 @@ def missing_of_training(context: PlanContext, training: GangState) -> Failure | 
     return _missing_export(context, leader) or _missing_checkpoint(context, training, leader)
 
 
-def missing_best_model(context: PlanContext, exports: ExportStatus, end: str) -> Failure | None:
+def missing_best_model(context: PlanContext, exports: ExportStatus, end: str) -> GangFailure | None:
     """Return that a program's evaluator has not exported the best model; None if it has, or need not, or is unknown.
 
     Args:
@@ -66,7 +65,7 @@ def missing_best_model(context: PlanContext, exports: ExportStatus, end: str) ->
         f"the best model of training.export is missing: {evaluator.gang.leader.name} {end}, but exports the model "
         "only after it has evaluated the last checkpoint; raise evaluation.deadlineSeconds, or correct what ended it"
     )
-    return Failure(ConditionReason.EXPORT_MISSING, text)
+    return GangFailure(ConditionReason.EXPORT_MISSING, text)
 
 
 def report_what_had_no_effect(context: PlanContext, builder: PlanBuilder, training: GangState) -> None:
@@ -103,7 +102,7 @@ def _requested(context: PlanContext) -> list[ExportedModel]:
     return list(training.export.which) if training and training.export and context.spec.task is Task.TRAIN else []
 
 
-def _missing_export(context: PlanContext, leader: PodSummary) -> Failure | None:
+def _missing_export(context: PlanContext, leader: PodSummary) -> GangFailure | None:
     exports = reported.exports(context, context.states)
     in_training = [m for m in _requested(context) if m is ExportedModel.FINAL or not context.spec.runs_program]
     missing = [model for model in in_training if getattr(exports, model.lower()) is None]
@@ -111,7 +110,7 @@ def _missing_export(context: PlanContext, leader: PodSummary) -> Failure | None:
         return None
     models = " and ".join(f"the {model.lower()} model" for model in missing)
     text = f"{leader.replica} (pod {leader.name}) ended with exit code 0 but did not export {models}"
-    return Failure(ConditionReason.EXPORT_MISSING, f"{text}: {_explanation(context, leader, missing)}")
+    return GangFailure(ConditionReason.EXPORT_MISSING, f"{text}: {_explanation(context, leader, missing)}")
 
 
 def _explanation(context: PlanContext, leader: PodSummary, missing: list[ExportedModel]) -> str:
@@ -142,7 +141,7 @@ def _has_failed(message: TerminationMessage | None) -> bool:
     return message is not None and message.reason != COMPLETED
 
 
-def _missing_checkpoint(context: PlanContext, training: GangState, leader: PodSummary) -> Failure | None:
+def _missing_checkpoint(context: PlanContext, training: GangState, leader: PodSummary) -> GangFailure | None:
     """Return that a trainer which saves checkpoints has not saved the end of training.
 
     Without a termination message it did not come to its end, at which it saves the last step.
@@ -160,7 +159,7 @@ def _missing_checkpoint(context: PlanContext, training: GangState, leader: PodSu
         f"{leader.replica} (pod {leader.name}) ended with exit code 0 but did not save the end of its training in "
         f"checkpoint.directory ({saved}): {_why(leader) if message else _ENDED_EARLY}; {_remedy(leader)}"
     )
-    return Failure(ConditionReason.CHECKPOINT_MISSING, text)
+    return GangFailure(ConditionReason.CHECKPOINT_MISSING, text)
 
 
 _ENDED_EARLY = "it ended by os._exit, or trained in a process that was killed"

@@ -17,8 +17,7 @@ from tfdist.api.gang_system import GangSystem
 from tfdist.messages import count
 from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import GangDecision, not_ready
-from tfdist.planner.plan import Event
+from tfdist.planner.plan import Event, GangDecision, not_ready
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import start_minimum
 from tfdist.timestamps import rfc3339

@@ -1,13 +1,17 @@
-"""The plan of one reconcile of a job."""
+"""The plan of one reconcile of a job, and the decision about one gang that it is built from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tfdist.api.status import ConditionType, ReplicaFailure
 from tfdist.contract import Role
 from tfdist.desired.objects import ObjectName
 from tfdist.desired.pods import Patch
+from tfdist.observed.gang_state import GangState
+from tfdist.render.gang import Member
 from tfdist.render.metadata import Manifest
+from tfdist.status.conditions import Condition
 from tfdist.status.text import message
 
 
@@ -22,7 +26,7 @@ class Event:
     cause: str = ""
     """Reason of the root cause, in an event of a restart."""
     is_reported: bool = False
-    """Whether a pod reports its cause, and is no failure: pods can invent any number of such events."""
+    """Whether it stems from a pod's report and not from a failure: pods can invent any number of such events."""
 
     def __post_init__(self) -> None:
         """Make the message readable: each event passes here, whoever records it."""
@@ -89,3 +93,39 @@ class Plan:
     """When failed or terminating pods were first seen, by name; kept in memory."""
     requeue_after_seconds: float | None = None
     """When to reconcile again without a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangFailure:
+    """Why a gang has failed permanently."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class GangDecision:
+    """What to do for a gang. `state` is the state to continue with; its record is written to the status."""
+
+    state: GangState
+    create: tuple[Member, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    failures: tuple[ReplicaFailure, ...] = ()
+    failure: GangFailure | None = None
+    events: tuple[Event, ...] = ()
+    probes: tuple[ProbeTarget, ...] = ()
+    probe_id: str = ""
+    unexplained_pod: str = ""
+    """Name of a pod whose events may have the reason why it has not started."""
+    requeue_after_seconds: float | None = None
+
+
+def not_ready(reason: str, message: str) -> Condition:
+    """Return the condition `PodsReady=False`."""
+    return Condition(ConditionType.PODS_READY, False, reason, message)
+
+
+def min_delay(times: Sequence[float | None]) -> float | None:
+    """Return the shortest of several delays in seconds, at least 0; None if all are None."""
+    known = [t for t in times if t is not None]
+    return max(0.0, min(known)) if known else None

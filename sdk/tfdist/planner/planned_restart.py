@@ -14,8 +14,7 @@ from tfdist.observed.pod import PodState
 from tfdist.outcome import find_condition
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import GangDecision, not_ready
-from tfdist.planner.plan import Event
+from tfdist.planner.plan import Event, GangDecision, not_ready
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render import names
 from tfdist.render.gang import GangName
@@ -72,7 +71,7 @@ def planned_restart(context: PlanContext, state: GangState) -> GangDecision | No
 def _lacks_key(context: PlanContext, state: GangState) -> bool:
     """Return whether a pod cannot start without the Secret of the launchers.
 
-    Other pods may have the key of the deleted Secret, so all get that of the next one, with the next attempt.
+    Other pods may have the key of the deleted Secret, so all get the key of the next one, with the next attempt.
     """
     secret = names.launcher_secret(context.job)
     return any(

@@ -12,8 +12,7 @@ from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import JobView
 from tfdist.outcome import find_condition
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import GangDecision
-from tfdist.planner.plan import Event
+from tfdist.planner.plan import Event, GangDecision
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition, is_true

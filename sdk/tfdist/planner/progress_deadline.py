@@ -16,9 +16,10 @@ from tfdist.restarts.stall import SLOW_PHASE_SECONDS
 from tfdist.timestamps import parse_time
 
 LEARNED_MINIMUM_SECONDS: Final = 120.0
-"""Minimum of `Auto`, twice that of launchers: polls of the leader may be late, and a restart creates pods again."""
+"""Minimum of `Auto`, twice the launchers' minimum: polls of the leader may be late, and a restart creates pods
+again."""
 LAUNCHED_FACTOR: Final = 3.0
-"""Under launchers, which apply the deadline themselves, the controller waits so many times longer."""
+"""Under launchers, which apply the deadline themselves, the controller waits this many times longer."""
 _NEXT_REPORT_SECONDS: Final = 10.0
 """When a gang whose probe shows progress is reconciled again: by then its leader has been polled."""
 

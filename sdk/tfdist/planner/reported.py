@@ -49,7 +49,7 @@ def progress(view: JobView, training: GangState | None) -> Progress:
 
 
 def _is_lost(view: JobView, stored: Progress, training: GangState) -> bool:
-    """Return whether the stored progress is that of an earlier attempt, from which no checkpoint restores it."""
+    """Return whether the stored progress belongs to an earlier attempt, from which no checkpoint restores it."""
     if view.job is None or view.job.spec.checkpoint is not None or training.leader is None:
         return False
     if training_succeeded(view.status) or stored.step is None or stored.last_checkpoint is not None:

@@ -30,7 +30,7 @@ class SpecRevision:
 
 
 def retained_specifications(view: JobView, gangs: Mapping[str, GangStatus]) -> dict[str, str]:
-    """Return `status.specifications`: those of running gangs that differ from the newest, by generation.
+    """Return `status.specifications`: what running gangs use and the newest differs from, by generation.
 
     A specification that is too long is not kept: without it the gang restarts as a whole instead of one pod.
     """

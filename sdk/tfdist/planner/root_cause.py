@@ -36,7 +36,7 @@ _LIMIT_BEGINS: Final = LIMIT_MESSAGE.partition("{")[0]
 
 
 @dataclass(frozen=True, slots=True)
-class RootCause:
+class ReplicaRootCause:
     """Root cause of a failed restart domain, with its classification. `pod` is None if the pod is gone."""
 
     pod: PodSummary | None
@@ -54,7 +54,7 @@ class RootCause:
         return self.description or (describe_failure(self.pod) if self.pod else "")
 
 
-def root_cause_of_gang(context: PlanContext, state: GangState) -> RootCause:
+def root_cause_of_gang(context: PlanContext, state: GangState) -> ReplicaRootCause:
     """Return the root cause of a failure of the whole gang."""
     policy = context.spec.failure_policy
     unresponsive = unresponsive_peer(context, state)
@@ -63,7 +63,9 @@ def root_cause_of_gang(context: PlanContext, state: GangState) -> RootCause:
         first_failure = describe_failure(state.failed_or_terminating[0])
         text = f"{replica} is unresponsive; its peers reported a lost connection: {first_failure}"
         # As under launchers, silence is a disruption: a frozen or partitioned node is not the fault of the program.
-        return RootCause(unresponsive, member_of(unresponsive), DISRUPTION, text, tuple(state.failed_or_terminating))
+        return ReplicaRootCause(
+            unresponsive, member_of(unresponsive), DISRUPTION, text, tuple(state.failed_or_terminating)
+        )
     cause = (
         root_cause(state.failed_or_terminating, policy, _failure_order(context, state))
         if state.failed_or_terminating
@@ -75,17 +77,17 @@ def root_cause_of_gang(context: PlanContext, state: GangState) -> RootCause:
         return _deletion_cause(state.deleted_members[0], state.deleted_members, state.failed_or_terminating)
     others = tuple(p for p in state.failed_or_terminating if p is not cause)
     text = "; ".join(filter(None, (describe_failure(cause), early_exit(_completed_before(cause, state)))))
-    return RootCause(cause, member_of(cause), classification, text, others)
+    return ReplicaRootCause(cause, member_of(cause), classification, text, others)
 
 
-def root_causes_of_replicas(context: PlanContext, state: GangState) -> list[RootCause]:
+def root_causes_of_replicas(context: PlanContext, state: GangState) -> list[ReplicaRootCause]:
     """Return a root cause for each failed replica, if each is a restart domain of its own."""
     policy = context.spec.failure_policy
-    causes = [RootCause(p, member_of(p), classify(p, policy)) for p in state.failed_or_terminating]
+    causes = [ReplicaRootCause(p, member_of(p), classify(p, policy)) for p in state.failed_or_terminating]
     return causes + [_deletion_cause(m, (m,)) for m in state.deleted_members]
 
 
-def root_cause_of_launchers(context: PlanContext, state: GangState, pod: PodSummary, end: GangEnd) -> RootCause:
+def root_cause_of_launchers(context: PlanContext, state: GangState, pod: PodSummary, end: GangEnd) -> ReplicaRootCause:
     """Return the root cause for which the launchers gave up, from the termination message of `pod`.
 
     Every launcher exits with the exit code and message of the one failed replica. The root cause is that replica, and
@@ -110,10 +112,10 @@ def root_cause_of_launchers(context: PlanContext, state: GangState, pod: PodSumm
     classification = (
         Classification(end.reason, Action.FAIL) if is_final else classify(cause, context.spec.failure_policy)
     )
-    return RootCause(cause, member, classification, _without_limit(describe_failure(cause)))
+    return ReplicaRootCause(cause, member, classification, _without_limit(describe_failure(cause)))
 
 
-def root_cause_of_stall(state: GangState, stall: Stalled, *, of_leader: bool = False) -> tuple[RootCause, str]:
+def root_cause_of_stall(state: GangState, stall: Stalled, *, of_leader: bool = False) -> tuple[ReplicaRootCause, str]:
     """Return the root cause of a stall, and a description in one line.
 
     Args:
@@ -126,10 +128,10 @@ def root_cause_of_stall(state: GangState, stall: Stalled, *, of_leader: bool = F
     member = member_of(behind) if behind else state.gang.leader
     text = stall_text(stall.seconds, member.name if behind else "", stall.probe_result.positions.values())
     location = f" (pod {behind.name}{f', node {behind.node}' if behind.node else ''})" if behind else ""
-    return RootCause(behind, member, STALLED, text + location, stacks=stall.probe_result.stacks), text
+    return ReplicaRootCause(behind, member, STALLED, text + location, stacks=stall.probe_result.stacks), text
 
 
-def records(context: PlanContext, state: GangState, cause: RootCause, *, counted: bool) -> list[ReplicaFailure]:
+def records(context: PlanContext, state: GangState, cause: ReplicaRootCause, *, counted: bool) -> list[ReplicaFailure]:
     """Return records for `status.failures`, the root cause last: the list is ordered by age.
 
     Of secondary failures the last ones by name are returned, as many as the status keeps.
@@ -158,16 +160,16 @@ def records(context: PlanContext, state: GangState, cause: RootCause, *, counted
     return [*secondary, record.model_copy(update=changes)]
 
 
-def log_hint(context: PlanContext, cause: RootCause) -> str:
+def log_hint(context: PlanContext, cause: ReplicaRootCause) -> str:
     """Return where the log of the root cause is; "" if it has none."""
     if cause.pod is None or not has_log(cause.pod):
         return ""
     return f"; its log: {context.view.log_of(context.job.metadata.namespace, cause.pod)}"
 
 
-def _deletion_cause(first: Member, members: Sequence[Member], others: Sequence[PodSummary] = ()) -> RootCause:
+def _deletion_cause(first: Member, members: Sequence[Member], others: Sequence[PodSummary] = ()) -> ReplicaRootCause:
     deleted = ", ".join(m.name for m in members)
-    return RootCause(None, first, DISRUPTION, f"the pod of {deleted} was deleted while it ran", tuple(others))
+    return ReplicaRootCause(None, first, DISRUPTION, f"the pod of {deleted} was deleted while it ran", tuple(others))
 
 
 def _completed_before(cause: PodSummary, state: GangState) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Final
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.planner.context import PlanContext
-from tfdist.planner.decision import Failure
+from tfdist.planner.plan import GangFailure
 from tfdist.reasons import ConditionReason
 from tfdist.render import names
 from tfdist.render.owned_kinds import POD_GROUPS
@@ -41,13 +41,13 @@ def seconds_until_unexplained(context: PlanContext, state: GangState) -> float |
     return remaining if remaining > 0 else REREAD_SECONDS
 
 
-def kubelet_problem(context: PlanContext, pod: PodSummary | None) -> Failure | None:
+def kubelet_problem(context: PlanContext, pod: PodSummary | None) -> GangFailure | None:
     """Return why a pod does not start, if its events report a missing ConfigMap or Secret, or a key of one."""
     text = kubelet_text(context, pod)
     if pod is None or not _MISSING.search(text):
         return None
     remedy = "create it, or correct the volume"
-    return Failure(ConditionReason.CONFIG_ERROR, f"{pod.replica} cannot start: {text}; {remedy}")
+    return GangFailure(ConditionReason.CONFIG_ERROR, f"{pod.replica} cannot start: {text}; {remedy}")
 
 
 def kubelet_text(context: PlanContext, pod: PodSummary | None) -> str:

@@ -35,7 +35,7 @@ def problems(value: Any, type_name: str, path: str, partial: AbstractSet[str] = 
 
 
 def _value(value: Any, field: Field, path: str, partial: AbstractSet[str]) -> Found:
-    """Yield the errors of one value: that of `field`, or one item of it."""
+    """Yield the errors of one value: of `field`, or of one of its items."""
     kind = types().get(field.type)
     if value is None:
         yield path, _NULL

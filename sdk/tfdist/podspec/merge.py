@@ -18,7 +18,7 @@ def merge_all(layers: Iterable[Mapping[str, Any]], type_name: str) -> Json:
     """Return (partial) values of the type `type_name`, such as `PodSpec`, each overlaid with the next, lowest first.
 
     Objects merge field by field. Lists with a merge key merge by it (env by name, mounts by path, ports by number):
-    items of the lower value keep their order, new ones follow. Other values of the higher one replace those of the
+    items of the lower value keep their order, new ones follow. Other values of the higher one replace the values of the
     lower one. Of a union, such as the sources of a volume, the members that the higher value sets remain. Ports of
     equal number are distinguished by protocol if both set it, unlike in Kubernetes' own patches.
 

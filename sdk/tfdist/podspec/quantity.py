@@ -26,7 +26,7 @@ def parse_quantity(value: object) -> Fraction:
     2^63 - 1.
 
     Raises:
-        ValueError: it is not a quantity; the message is that of a field error.
+        ValueError: it is not a quantity; the message suits a field error.
     """
     text = _text(value)
     match = _GRAMMAR.fullmatch(text)

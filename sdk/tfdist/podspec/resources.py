@@ -10,7 +10,7 @@ NVIDIA_GPU: Final = "nvidia.com/gpu"
 
 
 def nvidia_gpus(container: Mapping[str, Any]) -> int:
-    """Return the number of whole NVIDIA GPUs in a container's limits; 0 for an amount that is no number.
+    """Return the number of whole NVIDIA GPUs in a container's limits; 0 for an amount that is not a number.
 
     Slices (`nvidia.com/mig-...`) are left out: how many devices a container sees depends on the node's plugin.
     """

@@ -25,7 +25,7 @@ Identity = tuple[str | int | None, ...]
 class Field:
     """A field: one value, a list of them, or a map of them.
 
-    `type` is that of the value, or of each item. `merged` lists merge by `key`, others are replaced. `keys` are the
+    `type` describes the value, or each item. `merged` lists merge by `key`, others are replaced. `keys` are the
     fields that identify an item in its list; they may be more than `key`.
     """
 

@@ -78,7 +78,7 @@ def alternatives(rule: str) -> WrapValidator:
         except ValidationError as error:
             tag = _TYPES.get(type(value))
             of_tag = (each for each in error.errors(include_url=False) if each["loc"][:1] == (tag,))
-            chosen = list(map(_of_member, itertools.islice(of_tag, MAX_ERRORS)))
+            chosen = list(map(_member_error, itertools.islice(of_tag, MAX_ERRORS)))
             if not chosen:
                 raise union_error(rule) from None
             raise ValidationError.from_exception_data(error.title, chosen) from None
@@ -95,7 +95,7 @@ def _custom_error(kind: str, text: str) -> PydanticCustomError:
     return PydanticCustomError(kind, "{text}", {"text": text})
 
 
-def _of_member(error: ErrorDetails) -> InitErrorDetails:
+def _member_error(error: ErrorDetails) -> InitErrorDetails:
     """Return an error of a union without the tag in its location."""
     custom = error["type"] in {RULE, _UNION}
     kind = _custom_error(error["type"], error["msg"]) if custom else error["type"]

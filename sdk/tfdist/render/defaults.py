@@ -108,7 +108,7 @@ def _shared_memory(requested: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _network(job: TFDistJob) -> dict[str, Any]:
-    """Return the template with the variables of `runtime.network`, which override those of the installation."""
+    """Return the template with the variables of `runtime.network`, which override the installation's."""
     network = job.spec.runtime.network
     env = []
     if network.interfaces:  # NCCL takes names as prefixes without the leading "="

@@ -19,7 +19,7 @@ class Installation:
     cluster_domain: str = ""
     """Suffix of addresses, such as `cluster.local`, for clusters whose pods do not have it in their search path."""
     cluster: str | None = None
-    """Identifies the cluster to trainers that share storage with those of other clusters; None if it is unknown."""
+    """Identifies the cluster to trainers that share storage with trainers of other clusters; None if it is unknown."""
     namespace: str = "tfdist-system"
     """Namespace of the controller."""
     pod_defaults: Mapping[str, Any] = field(default_factory=dict)

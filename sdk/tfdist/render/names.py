@@ -81,7 +81,7 @@ def pod_group(job: str, gang: str, attempt: int) -> str:
 
 
 def workload(job: str, uid: str) -> str:
-    """Return the name of the Workload of a job, which differs from that of an earlier, terminating job of this name."""
+    """Return the name of the Workload of a job, other than for an earlier, terminating job with this name."""
     return f"tfdistjob-{job}-{hashlib.sha256(uid.encode()).hexdigest()[:5]}"
 
 
@@ -113,7 +113,7 @@ def address(job: "TFDistJob", role: Role, index: int, port: int, cluster_domain:
 
 
 def domain(job: "TFDistJob", cluster_domain: str = "") -> str:
-    """Return the domain of the replicas' names: that of the job's Service."""
+    """Return the domain of the replicas' names, which the job's Service defines."""
     suffix = f".{cluster_domain}" if cluster_domain else ""
     return f"{job.metadata.name}.{job.metadata.namespace}.svc{suffix}"
 

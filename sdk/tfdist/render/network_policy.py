@@ -1,7 +1,7 @@
 """The NetworkPolicy of a job: TensorFlow's gRPC server has no authentication, so only the job's pods may connect.
 
 Network policies are additive: a connection that one allows, no other can deny. This one therefore allows only the
-connections that the job needs and those of `networkPolicyIngress`, and does not weaken a namespace's default-deny.
+connections that the job and `networkPolicyIngress` need, and does not weaken a namespace's default-deny.
 """
 
 from typing import Any, Final

@@ -99,7 +99,7 @@ class PodRenderer:
         if role not in self._templates:
             template = pod_template(self._job, role, self._installation)
             placement = self._placements.get(role)
-            self._templates[role] = placement.applied(template) if placement else template
+            self._templates[role] = placement.apply_to(template) if placement else template
         return self._templates[role]
 
     def variables(self, member: Member, attempt: int) -> dict[str, str]:
@@ -143,7 +143,7 @@ def pod_template(job: TFDistJob, role: Role, installation: Installation) -> Mani
     template = merge(default_template(job, role, requested, installation), requested, "PodTemplateSpec")
     if "env" in (main := main_container(template)):
         main["env"] = [*with_source_first(job.spec.training, main["env"])]
-    # After the merge, as a list of tolerations in the template would replace those of the defaults.
+    # After the merge, as a list of tolerations in the template would replace the default ones.
     own = template["spec"].get("tolerations", [])
     template["spec"]["tolerations"] = [*own, *node_loss_tolerations(own)]
     return template

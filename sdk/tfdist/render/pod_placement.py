@@ -16,7 +16,7 @@ class PodPlacement:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
-    def merged(self, *others: "PodPlacement") -> "PodPlacement":
+    def merge(self, *others: "PodPlacement") -> "PodPlacement":
         """Return the union of this one and others; of two values for one key the later wins."""
         result = self
         for other in others:
@@ -28,7 +28,7 @@ class PodPlacement:
             )
         return result
 
-    def applied(self, template: Manifest) -> Manifest:
+    def apply_to(self, template: Manifest) -> Manifest:
         """Return a pod template with these fields; the input is not modified."""
         meta, spec = template.get("metadata", {}), template["spec"]
         placed = {

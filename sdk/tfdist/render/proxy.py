@@ -16,7 +16,7 @@ _NO_PROXY_ENV: Final = "no_proxy"
 def no_grpc_proxy(container: Mapping[str, Any], domain: str) -> str | None:
     """Return the value for a container whose peers have names below `domain`, in addition to its own exclusions.
 
-    A reference to a variable of `envFrom` stays as text if there is no such variable, and then matches no host. None if
+    A reference to a variable of `envFrom` stays as text if that variable is missing, and then matches no host. None if
     the container takes the whole value from another object.
     """
     variables = {variable["name"]: variable for variable in container.get("env", ())}

@@ -64,7 +64,7 @@ def runs_bundled_trainer(template: Mapping[str, Any]) -> bool:
 
 
 def starts_trainer(job: TFDistJob, role: Role, pod_defaults: Mapping[str, Any]) -> bool:
-    """Return whether the command of a role starts the trainer; that of a user's image without a command is unknown."""
+    """Return whether the command of a role starts the trainer; it is unknown for a user's image without a command."""
     requested = role_template(job, role)
     main = main_container(merge(pod_defaults, requested, "PodTemplateSpec"))
     default = () if "image" in main_container(requested) else DEFAULT_COMMAND

@@ -66,7 +66,7 @@ def _template(job: TFDistJob, board: TensorBoardSpec, installation: Installation
     """Return the pod template; neither the job's selectors nor its NetworkPolicy match its labels."""
     replica_template = role_template(job, _role(job.spec))
     replica_security = replica_template.get("spec", {}).get("securityContext", {})
-    # only the user of the pod is inherited, not that of a container
+    # only the user of the pod is inherited, not the user of a container
     pod_security, _ = default_security({"spec": {"securityContext": replica_security}}, bundled=True)
     inherited = {
         name: value for name, value in replica_template.get("spec", {}).items() if name in _INHERITED_POD_FIELDS

@@ -1,4 +1,4 @@
-"""The directories that a job writes, and their places on storage: those of two jobs of a namespace are comparable."""
+"""The directories that a job writes, and their places on storage, which are comparable between jobs of a namespace."""
 
 import json
 import posixpath

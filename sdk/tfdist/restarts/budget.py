@@ -25,7 +25,8 @@ MAX_DELAY_SECONDS: Final = 300.0
 MAX_UNCOUNTED_RESTARTS: Final = 10
 """Uncounted restarts without a new checkpoint; further ones count against `backoffLimit`."""
 LONG_ATTEMPT_SECONDS: Final = 600.0
-"""An attempt that ran for this time ends the back-off, as a container does that of its kubelet (CrashLoopBackOff)."""
+"""An attempt that ran for this time ends the back-off, as a long run of a container ends its kubelet's
+(CrashLoopBackOff)."""
 MAX_PROMPT_RESTARTS: Final = 10
 """Short attempts in a row after which every restart is delayed, also of an attempt that reports new checkpoints or
 that the cluster ended. A node upgrade may evict a gang once for each node, all within ten minutes."""
@@ -84,7 +85,7 @@ def decide(
 
     Args:
         restarts: the counters so far, after `at_checkpoint`.
-        classification: that of the root cause.
+        classification: of the root cause.
         limit: `backoffLimit`.
         ran_seconds: how long the failed attempt ran, by a clock that its program cannot set.
         repeated: whether it repeats the error of the attempt before, without a new checkpoint.

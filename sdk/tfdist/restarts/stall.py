@@ -1,7 +1,7 @@
 """Stall detection: what counts as progress of a replica, the deadline for it, and who is behind.
 
-The controller reads the report of the leader, and launchers those of all members of a round. The deadline is
-`progressDeadlineSeconds`; the values of `Auto` are those of ADR 56.
+The controller reads the report of the leader, and launchers read the reports of all members of a round. The deadline is
+`progressDeadlineSeconds`; ADR 56 explains the values of `Auto`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ class Pauses(NamedTuple):
     longest: float
     """Longest time between two of them; before the first change, between the start and the first report. Seconds."""
     phases: frozenset[Phase] = frozenset()
-    """Those of the replicas, as far as they are known."""
+    """Phases of the replicas, as far as they are known."""
     has_step: bool = False
     """Whether a replica reports the duration of a step: it has completed one in this process."""
 
@@ -44,7 +44,7 @@ class Pauses(NamedTuple):
         return any(phase is not Phase.TRAINING for phase in self.phases)
 
 
-class Position(NamedTuple):
+class StepPosition(NamedTuple):
     """The step of a replica, the duration of a step in milliseconds, and the steps of its whole training.
 
     None if it does not report them.
@@ -102,12 +102,12 @@ def named_seconds(longest_pause: float) -> float:
     return max(_NAMED_FACTOR * longest_pause, NAMED_SECONDS)
 
 
-def position_of(report: ProgressReport) -> Position:
+def position_of(report: ProgressReport) -> StepPosition:
     """Return the position of a replica."""
-    return Position(report.step, report.step_time_millis, report.total_steps)
+    return StepPosition(report.step, report.step_time_millis, report.total_steps)
 
 
-def behind(positions: Mapping[str, Position]) -> str:
+def behind(positions: Mapping[str, StepPosition]) -> str:
     """Return the name of the one replica that has done fewer steps than all others; "" if none is known to be.
 
     Replicas of which one reports no step cannot be compared: often only the chief reports. Nor do a few steps show
@@ -123,13 +123,13 @@ def behind(positions: Mapping[str, Position]) -> str:
     return lowest if is_late else ""
 
 
-def stall_text(seconds: float, name: str, positions: Iterable[Position]) -> str:
+def stall_text(seconds: float, name: str, positions: Iterable[StepPosition]) -> str:
     """Return a message about a stall: for how long, and the replica that is behind, or else the steps of all.
 
     Args:
         seconds: time without progress.
         name: of the replica that is behind; "" if none is known to be.
-        positions: those of all replicas that have reported.
+        positions: of all replicas that have reported.
     """
     text = f"no step was completed for {seconds:.0f} s; {name or 'no replica is known to be'}"
     if name:

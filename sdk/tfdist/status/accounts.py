@@ -20,7 +20,7 @@ from tfdist.status.usage import usage_of, with_steps
 _FIELDS: Final = frozenset({"usage", "attempts", "history"})
 
 
-def accounted(write: StatusWrite, view: JobView, report: ProgressReport | None, now: datetime) -> StatusWrite:
+def with_accounts(write: StatusWrite, view: JobView, report: ProgressReport | None, now: datetime) -> StatusWrite:
     """Return the write of a job that has not finished before, with its history.
 
     Args:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from tfdist.api import condition as api
+from tfdist.api.condition import StatusCondition
 from tfdist.api.status import ConditionType, TFDistJobStatus
 from tfdist.outcome import find_condition
 from tfdist.status.text import message
 
-Stored = TypeVar("Stored", bound=api.Condition)
+Stored = TypeVar("Stored", bound=StatusCondition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def is_true(status: TFDistJobStatus, kind: ConditionType) -> bool:
 def merge(
     stored: Sequence[Stored], new: Sequence[Condition], model: type[Stored], generation: int, now: str
 ) -> list[Stored]:
-    """Return the stored conditions, with the new ones in place of those of their types.
+    """Return the stored conditions, with the new ones in place of old ones of the same types.
 
     lastTransitionTime changes only with `status` or `reset_transition_time`, so that an idle job is never written.
 

@@ -14,7 +14,7 @@ Counts = Mapping[str, ReplicaCounts]
 def replica_counts(gangs: Iterable[Gang], states: Iterable[GangState], stored: Counts) -> dict[str, ReplicaCounts]:
     """Return `status.replicas`: desired and observed counts for each role of all gangs.
 
-    A role without a state, as that of a completed gang, keeps its stored counts.
+    A role without a state, as in a completed gang, keeps its stored counts.
     """
     by_gang = {state.gang.name: state for state in states}
     result: dict[str, ReplicaCounts] = {}

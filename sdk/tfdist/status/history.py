@@ -17,7 +17,7 @@ _RESOLUTION_SECONDS: Final = 1.0
 
 
 def history_of(stored: Sequence[ProgressPoint], old: Progress, new: Progress, *, ended: bool) -> list[ProgressPoint]:
-    """Return the points with that of a new `status.progress`, if it is one.
+    """Return the points, with one of a new `status.progress` if that qualifies.
 
     Points are added at equal distances: with more than the most, every second older one is dropped, and later ones are
     added half as often. A restart from an earlier step keeps the points; they have times.

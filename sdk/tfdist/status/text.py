@@ -47,7 +47,7 @@ def _parts(clause: str) -> Iterator[str]:
 
 
 _CONTROL_CHARACTER: Final = re.compile(r'\\[^"\\/nt]')
-"""An escape of JSON other than those of visible characters, tab and line feed."""
+"""An escape of JSON for anything but visible characters, tab and line feed."""
 
 
 def is_printable_json(text: str) -> bool:

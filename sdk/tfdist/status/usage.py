@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from tfdist.api.history_status import Usage
 from tfdist.observed.pod import PodSummary
-from tfdist.observed.pod_resources import Resources
+from tfdist.observed.pod_resources import PodResources
 from tfdist.status.attempts import Steps
 from tfdist.timestamps import parse_time, rfc3339
 
@@ -22,7 +22,7 @@ _CLOCK_SKEW: Final = timedelta(seconds=10)
 class _Times(NamedTuple):
     """The interval in which a pod uses its resources; without an end it still uses them."""
 
-    resources: Resources
+    resources: PodResources
     start: datetime
     end: datetime | None
 
@@ -47,7 +47,7 @@ def usage_of(stored: Usage | None, pods: Sequence[PodSummary], now: datetime) ->
     ]
     seconds = [(t.resources, _overlap(t, last_update, now)) for t in times]
     if usage.updated_at:  # pods that were deleted since
-        deleted = Resources(
+        deleted = PodResources(
             _unexplained_rate(usage.gpus, [r.gpus for r in counted_before]),
             _unexplained_rate(usage.cpus, [r.cpus for r in counted_before]),
         )

@@ -13,8 +13,7 @@ from typing import Final
 from tfdist.api.status import JobPhase
 from tfdist.api.sweep import CleanTrials, TFDistSweep
 from tfdist.api.sweep_status import SweepPhase, TFDistSweepStatus, TrialPhase
-from tfdist.planner.decision import min_delay
-from tfdist.planner.plan import Event
+from tfdist.planner.plan import Event, min_delay
 from tfdist.reasons import SweepReason
 from tfdist.sweep_planner.conditions import with_conditions
 from tfdist.sweep_planner.outcome import Outcome, newly_failed, outcome, trial_failure

@@ -66,7 +66,7 @@ def best_trials(
 
 
 def _best(name: str, result: TrialResult, stored: BestTrial | None, observed: Observation) -> BestTrial:
-    """Return a trial with its checkpoint: that of the stored entry, once its job is deleted."""
+    """Return a trial with its checkpoint, from the stored entry once its job is deleted."""
     checkpoint = observed.checkpoint or (stored.checkpoint if stored else None)
     return BestTrial(
         trial=result.trial,

@@ -50,7 +50,7 @@ def asha(
 def promoted(options: SweepEarlyStopping, rungs: Rungs, stopped: frozenset[int], *, maximizes: bool) -> list[int]:
     """Return the stopped trials that are now among the best `1/reduction` of their highest rung; of the highest first.
 
-    Trials that have reached the rung since then may have been worse. The order in a rung is that of merit.
+    Trials that have reached the rung since then may have been worse. A rung is ordered by merit.
     """
     highest = {trial: step for step in sorted(rungs) for trial in rungs[step]}
     result = []
@@ -89,7 +89,7 @@ def median(
 def _below_median(
     options: SweepEarlyStopping, histories: Mapping[int, Sequence[float]], trials: Collection[int], *, maximizes: bool
 ) -> Iterator[int]:
-    """Yield those of the trials at a rung that stop there, given the values up to it of each trial that reached it."""
+    """Yield the trials at a rung that stop there, given the values up to it of each trial that reached it."""
     means = {trial: mean for trial, values in histories.items() if (mean := _mean(values)) is not None}
     ordered = sorted(means.values())
     for trial in trials:

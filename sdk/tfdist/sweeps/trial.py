@@ -23,7 +23,7 @@ from tfdist.render.names import inherited_labels
 from tfdist.sweeps.values import trial_values
 
 _LEVELS: Final = (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)
-"""Roles whose pod fields override those of the job."""
+"""Roles whose pod fields override the job's."""
 
 
 def trial_manifest(manifest: Mapping[str, Any], sweep: TFDistSweep, trial: int) -> Manifest:

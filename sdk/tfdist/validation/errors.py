@@ -33,11 +33,11 @@ class ValidationFailed(ValueError):  # noqa: N818  named as the outcome, as in t
     """A manifest is not a valid TFDistJob or TFDistSweep; `problems` has its invalid fields, as of `limited`."""
 
     def __init__(self, problems: Iterable[FieldError]) -> None:
-        self.problems = limited(problems)
+        self.problems = limit_errors(problems)
         super().__init__("; ".join(map(str, self.problems)))
 
 
-def limited(problems: Iterable[FieldError], noun: str = "error") -> list[FieldError]:
+def limit_errors(problems: Iterable[FieldError], noun: str = "error") -> list[FieldError]:
     """Return the first `MAX_PROBLEMS` errors or warnings; of more, one more item has their number.
 
     Args:

@@ -11,7 +11,7 @@ INIT_CONTAINERS: Final = ("initContainers",)
 _KINDS: Final = {"containers": "containers", "initContainers": "init_containers"}
 """Lists of containers of a pod, and the names of their fields in the model."""
 _CONTAINER_FIELDS: Final = set(PodFields.model_fields) - {"template", "volumes"}
-"""Fields of a level that are those of its container; the others are many times larger."""
+"""Fields of a level that belong to its container; the others are many times larger."""
 
 
 def source_path(

@@ -92,7 +92,7 @@ def role_templates(job: TFDistJob, pod_defaults: Mapping[str, Any]) -> dict[Role
 
 
 def different(templates: Mapping[Role, Template]) -> Iterator[tuple[Role, Template]]:
-    """Yield each template once, with the first role that has it: the errors in it are those of the other roles too."""
+    """Yield each template once, with the first role that has it: its errors concern the other roles too."""
     seen: set[int] = set()
     for role, template in templates.items():
         if id(template) not in seen:
@@ -104,7 +104,7 @@ def _has_pod_fields(fields: PodFields | None) -> bool:
     return fields is not None and not fields.model_fields_set.isdisjoint(PodFields.model_fields)
 
 
-def listed(names: Collection[str], separator: str = ", ") -> str:
+def join_names(names: Collection[str], separator: str = ", ") -> str:
     """Return names for a message: the first ones in alphabetical order, and how many more there are."""
     shown = [messages.shorten(name) for name in heapq.nsmallest(_MAX_LISTED, names)]
     more = len(names) - len(shown)
@@ -145,7 +145,7 @@ def _mounts(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldErr
         for name in dict.fromkeys(mount["name"] for mount in container.get("volumeMounts", ())):
             if name not in volumes:
                 path = source_path(job, role, container["name"], partial(_place_of_mount, name))
-                volume_names = f"the pod has {listed(volumes)}" if volumes else "the pod has none"
+                volume_names = f"the pod has {join_names(volumes)}" if volumes else "the pod has none"
                 text = f"no volume has this name, {volume_names}; correct the name, or add it to volumes"
                 yield FieldError(path, messages.invalid(name, text))
 
@@ -181,7 +181,7 @@ def _program(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldEr
     other_names = [c["name"] for c in template.get("spec", {}).get("containers", ()) if c["name"] != MAIN_CONTAINER]
     if other_names:
         path = source_path(job, role, other_names[0], lambda _: ".name")
-        names = listed(other_names, " or ")
+        names = join_names(other_names, " or ")
         text = f"one container must be named {MAIN_CONTAINER}, the one that trains; rename {names}"
         yield FieldError(path, text)
     else:

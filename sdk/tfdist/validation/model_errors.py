@@ -24,7 +24,7 @@ def field_error(error: Mapping[str, Any], model: type[BaseModel]) -> FieldError:
 
 
 def message_of(error: Mapping[str, Any]) -> str:
-    """Return the message of one of pydantic's errors, except that of an unknown field."""
+    """Return the message of one of pydantic's errors, except for an unknown field."""
     kind, value = error["type"], error.get("input")
     context = {name: _plain_number(bound) for name, bound in error.get("ctx", {}).items()}
     context["plural"] = "" if context.get("min_length") == 1 else "s"

@@ -69,7 +69,7 @@ def checked(
 
 
 def _all_problems(content: Mapping[str, Any], error: ValidationError) -> Iterator[FieldError]:
-    """Yield the errors of a manifest with malformed fields, including those of its well-formed fields."""
+    """Yield the errors of a manifest with malformed fields, including errors of its well-formed fields."""
     details = error.errors(include_url=False)
     by_path = {p.path: p for p in check_valid_fields(content.get("spec"), details)}
     # Of a field with several errors the last one applies: it is the most specific.

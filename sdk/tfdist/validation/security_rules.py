@@ -1,6 +1,6 @@
 """Rules of the API server about security contexts: users, profiles, /proc, Windows, system controls.
 
-A pod that breaks one is rejected as a whole. The messages name the same rules as those of Kubernetes
+A pod that breaks one is rejected as a whole. The messages name the same rules as the messages of Kubernetes
 (`ValidateSecurityContext` and its neighbours in pkg/apis/core/validation).
 """
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from tfdist.api.sweep import TFDistSweep
-from tfdist.validation.errors import FieldError, ValidationFailed, first, limited
+from tfdist.validation.errors import FieldError, ValidationFailed, first, limit_errors
 from tfdist.validation.metadata import metadata_problems
 from tfdist.validation.model_errors import field_error
 from tfdist.validation.rules import broken_rules
@@ -72,7 +72,7 @@ def sweep_warnings(sweep: TFDistSweep, pod_defaults: Mapping[str, Any] = _NO_DEF
         sweep: a sweep returned by `parse_sweep`.
         pod_defaults: partial pod template of the installation, which every job overrides.
     """
-    return limited([*_goal(sweep), *trial_warnings(sweep, pod_defaults)], "warning")
+    return limit_errors([*_goal(sweep), *trial_warnings(sweep, pod_defaults)], "warning")
 
 
 def _parse_model(content: Mapping[str, Any]) -> tuple[TFDistSweep | None, list[FieldError]]:
@@ -85,7 +85,7 @@ def _parse_model(content: Mapping[str, Any]) -> tuple[TFDistSweep | None, list[F
 
 
 def _with_reason(problem: FieldError) -> FieldError:
-    """Return an error of the model, with the reason of a limit that is not that of other objects."""
+    """Return an error of the model, with the reason of a limit that other objects do not have."""
     if problem.path != "metadata.name" or not problem.message.startswith("Too long"):
         return problem
     text = ", because the name of a trial's job appends the number of the trial; use a shorter name"
@@ -93,7 +93,7 @@ def _with_reason(problem: FieldError) -> FieldError:
 
 
 def _without_template(content: Mapping[str, Any]) -> TFDistSweep | None:
-    """Return the sweep with an empty template; None if other fields than those of the template are malformed."""
+    """Return the sweep with an empty template; None if fields outside of the template are malformed."""
     spec = content.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
@@ -120,7 +120,7 @@ def _nulls(spec: Any) -> Iterator[FieldError]:
 
 
 def _distinct(problems: list[FieldError]) -> Iterator[FieldError]:
-    """Yield each error once; of several about a null field, that of the API server's rule for all fields."""
+    """Yield each error once; of several about a null field, the error of the API server's rule for all fields."""
     null_paths = {problem.path for problem in problems if problem.message.startswith("must not be null")}
     for problem in dict.fromkeys(problems):
         if problem.path not in null_paths or problem.message.startswith("must not be null"):

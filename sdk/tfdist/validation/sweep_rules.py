@@ -1,4 +1,4 @@
-"""Rules for the search, the metric and the template of a sweep, in addition to those of its parameters and jobs."""
+"""Rules for the search, the metric and the template of a sweep, next to the rules for its parameters and jobs."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ def size_problems(spec: TFDistSweepSpec) -> Iterator[FieldError]:
 
 
 def _size(values: Mapping[str, Any], listed: Mapping[int, int]) -> int:
-    """Return the size of the JSON of the values of a trial; `listed` has that of each listed value by its identity."""
+    """Return the size of the JSON of the values of a trial; `listed` gives the size of listed values by identity."""
     sizes = [len(f'"{name}": ') + (listed.get(id(value)) or len(json.dumps(value))) for name, value in values.items()]
     return len("{}") + sum(sizes) + len(", ") * (len(sizes) - 1)
 

@@ -125,7 +125,7 @@ def _within_limit(trials: Iterable[_Trial]) -> Iterator[_Trial]:
 
 
 def _checked_values(spec: TFDistSweepSpec) -> list[Json]:
-    """Return each outer value of each parameter at least once, as far as the limit allows, and those of a trial."""
+    """Return each outer value of each parameter at least once, up to the limit, and the values of a trial."""
     options = {parameter.name: outer_values(parameter) for parameter in spec.parameters}
     longest = max(map(len, options.values()), default=1)
     outer: list[Json] = [
@@ -138,7 +138,7 @@ def _checked_values(spec: TFDistSweepSpec) -> list[Json]:
 
 
 def _job_problems(job: dict[str, Any], pod_defaults: Json, *, programs: bool, max_bytes: int) -> Iterator[FieldError]:
-    """Yield the errors of a job's specification; its metadata are those of the sweep."""
+    """Yield the errors of a job's specification; its metadata come from the sweep."""
     yield from _shared_directories(job["spec"])
     _, problems = checked(job, pod_defaults, programs=programs, max_bytes=max_bytes)
     yield from (problem for problem in problems if not problem.path.startswith("metadata"))
@@ -156,7 +156,7 @@ def _shared_directories(spec: Json) -> Iterator[FieldError]:
 
 
 def _without_value(problem: FieldError, parameter: SweepParameter, trial: _Trial) -> FieldError:
-    """Return an error that is the same for all values of a range; that of a listed value names the value."""
+    """Return an error that is the same for all values of a range; the error of a listed value names the value."""
     text = messages.format_value(trial.values[parameter.name])
     return FieldError(problem.path, problem.message.replace(text, "") if parameter.range else problem.message)
 
@@ -195,7 +195,7 @@ def _variable_name(job: Json, match: re.Match[str]) -> Any:
 
 
 def _template_variable(path: str, match: re.Match[str], variable: Any, content: Json) -> str:
-    """Return the path of a variable in the template, if those of the trial are not before it."""
+    """Return the path of a variable in the template, if the variables of the trial are not before it."""
     items = _level(content["spec"]["template"]["spec"], match[1])
     index = next((i for i, item in enumerate(items) if item.get("name") == variable), int(match[2]))
     return f"{match[1]}.env[{index}]{path[match.end() :]}"
@@ -219,7 +219,7 @@ def _with_values(problem: FieldError, trials: list[_Trial], parsed: int) -> Fiel
 
 
 def _job_path(parameter: SweepParameter) -> str:
-    """Return the path of a parameter's field in a job; no path begins with that of a variable."""
+    """Return the path of a parameter's field in a job; no path begins with a variable's path."""
     return messages.join_path(("spec", *parameter.target)) if parameter.env is None else "variable"
 
 

@@ -13,9 +13,9 @@ from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import JOB_ENV, MAIN_CONTAINER, Role
 from tfdist.render.template import all_containers, main_container, template_without_script
 from tfdist.validation.api_server_rules import container_ports
-from tfdist.validation.errors import FieldError, first, limited
+from tfdist.validation.errors import FieldError, first, limit_errors
 from tfdist.validation.field_source import pod_field_path, source_path
-from tfdist.validation.merged_pods import Template, different, listed, role_templates
+from tfdist.validation.merged_pods import Template, different, join_names, role_templates
 from tfdist.validation.pod_names import pod_name_warnings
 
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -38,7 +38,7 @@ def warnings(job: TFDistJob, pod_defaults: Mapping[str, Any] = _NO_DEFAULTS) -> 
     for role, template in different(role_templates(job, pod_defaults)):
         for check in _CHECKS:
             found |= dict.fromkeys(first(check(job, role, template)))
-    return limited(found, "warning")
+    return limit_errors(found, "warning")
 
 
 def _host_network(job: TFDistJob, role: Role, template: Mapping[str, Any]) -> Iterator[FieldError]:
@@ -115,7 +115,7 @@ def _unknown_port_names(job: TFDistJob, role: Role, template: Mapping[str, Any])
         known = {port["name"] for port in container_ports(template, container) if port.get("name")}
         for place, port in _ports_by_name(container):
             if port not in known:
-                names = f"it has {listed(known)}" if known else "it has none with a name"
+                names = f"it has {join_names(known)}" if known else "it has none with a name"
                 text = f"the container has no port {json.dumps(port)}, {names}; correct the name, or write the number"
                 find = partial(_place_of_port_name, place)
                 yield FieldError(source_path(job, role, container["name"], find), text)
