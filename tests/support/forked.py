@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tfdist_trainer import preload, script_end
-from tfdist_trainer.python_command import Kind, PythonCommand
+from tfdist_trainer.python_command import CommandKind, PythonCommand
 
 MODULES: Final = [f"tfdist_trainer.{name}" for name in preload.MODULES]
 
@@ -93,7 +93,7 @@ def _replica(environ: dict[str, str], output: str, script: list[str], folder: st
     assert not preload.is_started(), "a runtime of TensorFlow does not survive a fork"
 
     if script:
-        script_end.run(PythonCommand(Kind.SCRIPT, script[0], tuple(script[1:])))
+        script_end.run(PythonCommand(CommandKind.SCRIPT, script[0], tuple(script[1:])))
         return
     from tfdist_trainer.__main__ import main  # noqa: PLC0415  here, where everything is as in a new process
 

@@ -12,7 +12,7 @@ _IGNORED_OPTIONS: Final = frozenset({"-u", "-B"})
 """Options without effect here: the output of the launcher is unbuffered, and the bytecode of an image is written."""
 
 
-class Kind(StrEnum):
+class CommandKind(StrEnum):
     """The forms of what Python can run."""
 
     SCRIPT = "script"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 class PythonCommand:
     """A script, module or code with its arguments."""
 
-    kind: Kind
+    kind: CommandKind
     target: str
     """Path of the script, name of the module, the code, or what `sys.argv` has for a script of standard input."""
     arguments: tuple[str, ...]
@@ -33,7 +33,7 @@ class PythonCommand:
     @property
     def is_trainer(self) -> bool:
         """Whether it is the bundled trainer."""
-        return self.kind is Kind.MODULE and self.target == TRAINER
+        return self.kind is CommandKind.MODULE and self.target == TRAINER
 
 
 def parse_python_command(command: Sequence[str]) -> PythonCommand | None:
@@ -48,9 +48,9 @@ def parse_python_command(command: Sequence[str]) -> PythonCommand | None:
     while arguments and arguments[0] in _IGNORED_OPTIONS:
         del arguments[0]
     if len(arguments) > 1 and arguments[0] == "-m":
-        return PythonCommand(Kind.MODULE, arguments[1], tuple(arguments[2:]))
+        return PythonCommand(CommandKind.MODULE, arguments[1], tuple(arguments[2:]))
     if arguments and not arguments[0].startswith("-"):
-        return PythonCommand(Kind.SCRIPT, arguments[0], tuple(arguments[1:]))
+        return PythonCommand(CommandKind.SCRIPT, arguments[0], tuple(arguments[1:]))
     return None
 
 
@@ -77,16 +77,16 @@ def started_with(arguments: Sequence[str], original: Sequence[str]) -> tuple[lis
     rest = tuple(arguments[1:])
     end = len(original) - len(rest)
     if arguments[0] == "-c" or arguments[0] == "-m":
-        flags, kind = original[end - 2], Kind.CODE if arguments[0] == "-c" else Kind.MODULE
+        flags, kind = original[end - 2], CommandKind.CODE if arguments[0] == "-c" else CommandKind.MODULE
         # The options cannot be separated from the text.
         if not flags.startswith("-") or not flags.endswith(arguments[0][1]):  # `-cpass`, the text within the option
             return None
         others = [flags[:-1]] if len(flags) > len("-c") else []
         return [*original[1 : end - 2], *others], PythonCommand(kind, original[end - 1], rest)
     if arguments[0] == "":
-        return list(original[1:]), PythonCommand(Kind.INPUT, "", ())
+        return list(original[1:]), PythonCommand(CommandKind.INPUT, "", ())
     if original[end - 1] != arguments[0]:
         return None
     if arguments[0] == "-":
-        return list(original[1 : end - 1]), PythonCommand(Kind.INPUT, "-", rest)
-    return list(original[1 : end - 1]), PythonCommand(Kind.SCRIPT, arguments[0], rest)
+        return list(original[1 : end - 1]), PythonCommand(CommandKind.INPUT, "-", rest)
+    return list(original[1 : end - 1]), PythonCommand(CommandKind.SCRIPT, arguments[0], rest)

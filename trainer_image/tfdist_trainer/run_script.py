@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tfdist_trainer.python_command import Kind, PythonCommand, started_with
+from tfdist_trainer.python_command import CommandKind, PythonCommand, started_with
 
 _OWN_MODULES: Final = frozenset({"tfdist_trainer", "tfdist_launch"})
 _OWN_COMMANDS: Final = frozenset({"tfdist-train", "tfdist-launch"})
@@ -33,13 +33,13 @@ def restart() -> None:
     if started is None:
         return
     # A child of `multiprocessing` ends with its function, and its parent waits for this very process (ADR 55).
-    if started[1].kind is Kind.CODE and started[1].target.startswith(_OF_MULTIPROCESSING):
+    if started[1].kind is CommandKind.CODE and started[1].target.startswith(_OF_MULTIPROCESSING):
         from tfdist_trainer import script_end  # noqa: PLC0415  light, but not needed by most interpreters
 
         script_end.follow_children()
         return
     options, command = started
-    if _is_own(command) or (command.kind is Kind.INPUT and _is_prompt()):
+    if _is_own(command) or (command.kind is CommandKind.INPUT and _is_prompt()):
         return
     arguments = [sys.executable, *options, __file__, command.kind, command.target, *command.arguments]
     os.execv(sys.executable, arguments)  # noqa: S606  the same interpreter
@@ -50,7 +50,7 @@ def _is_prompt() -> bool:
 
 
 def _is_own(command: PythonCommand) -> bool:
-    if command.kind is Kind.MODULE:
+    if command.kind is CommandKind.MODULE:
         return command.target.partition(".")[0] in _OWN_MODULES
     return Path(command.target).name in _OWN_COMMANDS
 
@@ -62,7 +62,7 @@ def main() -> None:
     from tfdist_trainer import script_end  # noqa: PLC0415  found in the folder of this file otherwise
 
     _, kind, target, *arguments = sys.argv
-    script_end.run(PythonCommand(Kind(kind), target, tuple(arguments)))
+    script_end.run(PythonCommand(CommandKind(kind), target, tuple(arguments)))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Final, NoReturn
 
 from tfdist.failure_text import cause_in  # at once: the script's folder, searched later, may have a `tfdist.py`
-from tfdist_trainer.python_command import Kind, PythonCommand
+from tfdist_trainer.python_command import CommandKind, PythonCommand
 
 COMPLETED: Final = "Completed"
 """As in `tfdist.contract_reports`, which is not imported for it: that takes longer than Python's start."""
@@ -168,12 +168,12 @@ def status_of(code: object) -> int:
 
 def _execute(command: PythonCommand) -> None:
     sys.argv = [command.target, *command.arguments]
-    if command.kind is Kind.MODULE:
+    if command.kind is CommandKind.MODULE:
         _search_first(Path.cwd())
         runpy.run_module(command.target, run_name="__main__", alter_sys=True)
-    elif command.kind is Kind.SCRIPT:
+    elif command.kind is CommandKind.SCRIPT:
         _execute_path(command.target)
-    elif command.kind is Kind.INPUT:
+    elif command.kind is CommandKind.INPUT:
         _search_first(Path())
         code = compile(sys.stdin.buffer.read(), "<stdin>", "exec", dont_inherit=True)
         _execute_main(code, __file__="<stdin>")
