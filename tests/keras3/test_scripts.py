@@ -9,7 +9,12 @@ from .expected import EXPECTED, FOLDERS, SCRIPTS, Equal
 from .workers import assert_close, cluster, results
 
 RUNNER: Final = Path(__file__).with_name("run_script.py")
-QUICK: Final = {("custom_train_step", 3), ("image_classifier", 2)}
+QUICK: Final = {
+    *(("audio_classification", 2), ("autoencoder", 2), ("custom_train_step", 3), ("deep_q_network", 2)),
+    *(("image_classifier", 2), ("images_from_folder", 2), ("node_classification", 2), ("structured_data", 2)),
+    *(("text_with_masks", 2), ("timeseries_convolution", 2)),
+}
+"""One of each folder, for `make test`."""
 ON_THREE: Final = (
     *("character_rnn", "custom_train_step", "images_from_folder", "object_detection", "own_layers"),
     *("segmentation", "sequence_to_sequence", "timeseries_last_row", "uneven_sizes", "wide_and_deep"),
@@ -18,7 +23,7 @@ ON_THREE: Final = (
 
 
 def scripts() -> list[Any]:
-    """Return scripts with a number of workers; `make test` runs two of them."""
+    """Return scripts with a number of workers; `make test` runs ten of them."""
     runs = [*((name, 2) for name in EXPECTED), *((name, 3) for name in ON_THREE)]
     return [
         pytest.param(*run, marks=() if run in QUICK else (pytest.mark.long,), id=f"{run[0]}-{run[1]}") for run in runs
