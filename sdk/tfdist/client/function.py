@@ -20,11 +20,11 @@ from tfdist.client.function_script import IMPORTING_ENV, SCRIPT, check_json, scr
 from tfdist.client.function_source import checked, source_of
 from tfdist.podspec.resources import NVIDIA_GPU
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # see the docstring of the module
     from tfdist.client.batch import BatchHandle
     from tfdist.client.client import Client
     from tfdist.client.code_archive import CodeArchive
-    from tfdist.client.handle import JobHandle
+    from tfdist.client.job_handle import JobHandle
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -170,10 +170,10 @@ class JobFunction(Generic[P, R]):
             TypeError: the function does not take these arguments.
             ClientError: a job cannot be created.
         """
-        from tfdist.client.batch import new_batch  # noqa: PLC0415
+        from tfdist.client.batch import new_batch  # noqa: PLC0415  see the docstring of the module
 
         submissions = [self.prepare(**call_arguments) for call_arguments in arguments]
-        return new_batch(_client(client), name or self.options.name, self._prefix, submissions, parallelism)
+        return new_batch(_client(client).jobs, name or self.options.name, self._prefix, submissions, parallelism)
 
     def prepare(self, *args: Any, **kwargs: Any) -> "tuple[Json, CodeArchive]":
         """Return the manifest of the job for these arguments, and its code.
@@ -182,7 +182,7 @@ class JobFunction(Generic[P, R]):
             FunctionError: an argument is not JSON, or the source of the function cannot be sent.
             TypeError: the function does not take these arguments.
         """
-        from tfdist.client.code_archive import pack_with  # noqa: PLC0415
+        from tfdist.client.code_archive import pack_with  # noqa: PLC0415  see the docstring of the module
 
         if IMPORTING_ENV in os.environ:
             raise FunctionError(
@@ -263,6 +263,6 @@ def _deep_merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> Json:
 def _client(client: "Client | None") -> "Client":
     if client is not None:
         return client
-    from tfdist.client.client import Client  # noqa: PLC0415
+    from tfdist.client.client import Client  # noqa: PLC0415  see the docstring of the module
 
     return Client()
