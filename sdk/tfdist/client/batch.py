@@ -45,12 +45,12 @@ class BatchHandle:
         self._resources = resources
         self._waiting = deque(waiting)
         self._next: Submission | None = None
-        """The first of those that wait; tried again, it finds a job that it has created without an answer."""
+        """The first waiting job; a second try finds the job if the first created it but got no answer."""
         self._parallelism = parallelism or len(waiting)
         self._jobs: dict[str, Job] = {}
         """The jobs as they were last read, by name."""
         self._deleted: set[str] = set()
-        """Names of those that were deleted before they had finished."""
+        """Names of jobs that were deleted before they had finished."""
 
     @property
     def jobs(self) -> list[JobHandle]:
@@ -78,7 +78,7 @@ class BatchHandle:
         self._jobs |= {job.name: job for job in jobs}
 
     def submit_next(self) -> None:
-        """Create as many of the jobs that wait as `parallelism` permits.
+        """Create waiting jobs, as many as `parallelism` permits.
 
         Raises:
             ClientError: a job cannot be created; the next call tries it again.
@@ -96,10 +96,10 @@ class BatchHandle:
         """Yield each job once it has finished, whether it has succeeded or not, and create the next ones.
 
         Args:
-            timeout: seconds for the whole batch; by default without end.
+            timeout: seconds for the whole batch; default: wait forever.
 
         Raises:
-            WaitTimeout: there are unfinished jobs after the timeout.
+            WaitTimeout: jobs are unfinished after the timeout.
             ClientError: a request failed, or a job cannot be created.
         """
         end = None if timeout is None else time.monotonic() + timeout
@@ -126,7 +126,7 @@ class BatchHandle:
         """Wait until all jobs have finished, whether they have succeeded or not.
 
         Raises:
-            WaitTimeout: there are unfinished jobs after the timeout.
+            WaitTimeout: jobs are unfinished after the timeout.
             ClientError: a request failed, or a job cannot be created.
         """
         for _ in self.as_completed(timeout):
@@ -136,8 +136,8 @@ class BatchHandle:
         """Wait until all jobs have finished, and return their outcomes in the order of their arguments.
 
         Raises:
-            BatchFailed: not all have succeeded; `failures` returns those.
-            WaitTimeout: there are unfinished jobs after the timeout.
+            BatchFailed: not all have succeeded; `failures` returns the failed jobs.
+            WaitTimeout: jobs are unfinished after the timeout.
             ClientError: a request failed, or a job cannot be created.
         """
         self.wait(timeout)
@@ -158,7 +158,7 @@ class BatchHandle:
         return self._failed()
 
     def status(self) -> dict[str, int]:
-        """Return the number of jobs in each phase, those that are not submitted yet, and those that were deleted.
+        """Return the numbers of jobs in each phase, of jobs that are not submitted yet, and of deleted jobs.
 
         Raises:
             ClientError: the request failed.
@@ -167,7 +167,7 @@ class BatchHandle:
         return self._counts()
 
     def cancel(self) -> None:
-        """Delete the unfinished jobs, and submit no other ones.
+        """Delete the unfinished jobs, and submit no more.
 
         Raises:
             ClientError: a request failed.
@@ -215,7 +215,7 @@ def new_batch(
 
     Raises:
         FunctionError: `parallelism` is not a positive number.
-        AlreadyExists: there is a batch, or a job, of this name.
+        AlreadyExists: a batch, or a job, of this name exists.
         ClientError: a job cannot be created.
     """
     if parallelism is not None and parallelism < 1:
@@ -235,10 +235,10 @@ def new_batch(
 
 
 def find_batch(resources: Jobs, name: str) -> BatchHandle:
-    """Return the batch of the jobs with a label.
+    """Return the batch whose jobs have the label with this name.
 
     Raises:
-        NotFound: there is no such job.
+        NotFound: no job has the label.
         ClientError: the request failed.
     """
     handle = BatchHandle(resources, name)

@@ -38,12 +38,12 @@ class Client:
         """Connect as kubectl does; no request is sent.
 
         Args:
-            namespace: of the jobs; by default that of the context, or of the pod that this runs in.
-            context: of the kubeconfig; by default the current one.
-            kubeconfig: file; by default those of `KUBECONFIG`, then `~/.kube/config`.
+            namespace: where the jobs are; default: the namespace of the context, or of the pod that this runs in.
+            context: a context of the kubeconfig; default: the current context.
+            kubeconfig: path of a file; default: the files that `KUBECONFIG` names, then `~/.kube/config`.
 
         Raises:
-            NoCluster: there is no kubeconfig, or no such context in it.
+            NoCluster: no kubeconfig exists, or it does not have the context.
         """
         self.api = ApiServer(connection(kubeconfig, context))
         self.namespace = namespace or self.api.connection.namespace
@@ -73,17 +73,17 @@ class Client:
         """Create a job and what it needs, or nothing.
 
         Args:
-            job: the manifest. Without a namespace it is created in that of the client.
+            job: the manifest. Without a namespace it is created in the client's namespace.
             code: a folder, or one script, that becomes `training.source.archive`: a ConfigMap that the job owns.
             include: patterns, as in `.gitignore`, of files in the folder that go with the job although they may
-                contain credentials; others of those are left out and named in a warning.
+                contain credentials; other such files are left out, and a warning names them.
             set: values of fields by their paths below `spec`, such as `{"training.config.epochs": 3}`. With `set` or
                 `code` the job is validated before the first request.
             config_maps: ConfigMaps that the job refers to. They are created, or must have the same content.
             dry_run: have the API server check the objects without storing them.
 
         Raises:
-            AlreadyExists: there is a job of this name, or a ConfigMap with another content.
+            AlreadyExists: a job of this name exists, or a ConfigMap with other content.
             Invalid: the job is invalid, or the API server or the controller's webhook rejects it.
             CodeError: the code cannot be packed.
             ClientError: a request failed.

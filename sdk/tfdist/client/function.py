@@ -84,11 +84,11 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     >>> train.submit(lr=3e-4).wait()
 
     Args:
-        function: one that is defined in a file or a cell of a notebook.
-        **options: those of `JobOptions`. `workers` and `gpus` for each of them; `image` instead of the trainer's;
-            `code`, a folder with other modules that it imports, and `include`, patterns of its files to send although
-            they may contain credentials; `name` of the job, by default that of the function and
-            five characters; `checkpoint`, the directory or the whole part of the specification; `env`, variables;
+        function: a function that is defined in a file or a cell of a notebook.
+        **options: the fields of `JobOptions`. `workers`, and `gpus` for each worker; `image` instead of the trainer's;
+            `code`, a folder with other modules that the function imports, and `include`, patterns of its files to send
+            although they may contain credentials; `name` of the job, by default the function's name and five
+            characters; `checkpoint`, the directory or the whole part of the specification; `env`, variables;
             `spec`, further fields of the specification.
 
     Raises:
@@ -123,9 +123,9 @@ class JobFunction(Generic[P, R]):
         The code and an annotation of the job contain them.
 
         Args:
-            *args: of the function.
-            client: of the cluster; by default `tfdist.Client()`.
-            **kwargs: of the function.
+            *args: arguments of the function.
+            client: the client of the cluster; default: `tfdist.Client()`.
+            **kwargs: keyword arguments of the function.
 
         Raises:
             FunctionError: an argument is not JSON, or the source of the function cannot be sent.
@@ -139,7 +139,7 @@ class JobFunction(Generic[P, R]):
         """Run the same job as processes of this machine; the call returns at once.
 
         Raises:
-            ClientError: as `submit`.
+            ClientError: the job cannot be created, see `submit`.
         """
         from tfdist.client.local_client import LocalClient  # noqa: PLC0415  see the docstring of the module
 
@@ -161,9 +161,9 @@ class JobFunction(Generic[P, R]):
             arguments: keyword arguments of the function, one set for each job.
             parallelism: number of unfinished jobs at a time; the next ones are created while the batch is waited for.
                 By default all are created now.
-            name: of the batch, and the beginning of the names of its jobs; by default that of the function and five
+            name: name of the batch, with which the names of its jobs begin; default: the function's name and five
                 characters.
-            client: of the cluster; by default `tfdist.Client()`.
+            client: the client of the cluster; default: `tfdist.Client()`.
 
         Raises:
             FunctionError: an argument is not JSON, or the source of the function cannot be sent; no job is created.

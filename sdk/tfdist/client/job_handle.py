@@ -69,12 +69,12 @@ class JobHandle(Handle[Job]):
         """Yield the lines of the replicas' logs, in order of time.
 
         Args:
-            role: such as `worker`; by default all.
-            index: of the replica in its role; by default all.
-            attempt: number of one whose pods are kept; by default the latest of each replica.
-            since: only lines of the last so many seconds.
-            tail: only so many lines at the end of each log.
-            follow: go on as lines are written, in later attempts too, until the job has ended. Then lines of
+            role: only replicas of this role, such as `worker`; default: all roles.
+            index: only the replica with this index in its role; default: all replicas.
+            attempt: number of an attempt whose pods are kept; default: each replica's latest attempt.
+            since: only lines of the last `since` seconds.
+            tail: only the last `tail` lines of each log.
+            follow: continue as lines are written, in later attempts too, until the job has ended. Then lines of
                 different replicas are in the order in which they arrive.
 
         Raises:

@@ -41,9 +41,9 @@ class LocalClient(Client):
 
         Args:
             name: the job's name.
-            role: such as `worker`; default: all.
-            index: the replica's index in its role; default: all.
-            follow: go on as lines are written, until the job has ended.
+            role: only replicas of this role, such as `worker`; default: all roles.
+            index: only the replica with this index in its role; default: all replicas.
+            follow: continue as lines are written, until the job has ended.
 
         Raises:
             NotFound: the job does not exist, or has been deleted.
@@ -59,5 +59,5 @@ class LocalClient(Client):
         self.jobs.delete(name)
 
     def in_namespace(self, namespace: str) -> Client:
-        """Raise an error: there are no namespaces without a cluster."""
+        """Raise an error: only a cluster has namespaces."""
         raise NotPossible(f"there is no namespace {namespace} on this machine")

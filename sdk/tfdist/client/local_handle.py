@@ -80,7 +80,7 @@ class LocalHandle(JobHandle):
         return []
 
     def restart(self) -> NoReturn:
-        """Raise an error: suspend the job and resume it."""
+        """Raise an error: a local run is restarted by `suspend` and `resume`."""
         raise NotPossible(
             f'job "{self.name}" runs on this machine, where no restart is requested: suspend it and resume it'
         )
@@ -90,9 +90,9 @@ class LocalHandle(JobHandle):
         raise NotPossible(f'job "{self.name}" runs on this machine: cancel it and submit it with {workers} workers')
 
     def events(self) -> NoReturn:
-        """Raise an error: there are no events without a cluster."""
+        """Raise an error: only a cluster has events."""
         raise NotPossible(f"there are no events without a cluster; the messages are in {self._run.log_path}")
 
     def follow_events(self) -> NoReturn:
-        """Raise an error: there are no events without a cluster."""
+        """Raise an error: only a cluster has events."""
         self.events()

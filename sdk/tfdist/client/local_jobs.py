@@ -70,7 +70,7 @@ class LocalJobs(Resources[Job, LocalHandle]):
         return Job(manifest)
 
     def list(self, *, all_namespaces: bool = False, selector: str | None = None) -> list[Job]:  # noqa: ARG002
-        """Return the jobs of the folder by name; `selector` is labels that they must have, such as `team=vision`."""
+        """Return the jobs of the folder by name; they must have the labels in `selector`, such as `team=vision`."""
         selected_labels = dict(part.strip().partition("=")[::2] for part in (selector or "").split(",") if part.strip())
         manifests = (LocalRun(path).manifest() for path in sorted(self.folder.glob("*")) if path.is_dir())
         labels_of = [(manifest, manifest["metadata"].get("labels") or {}) for manifest in manifests if manifest]

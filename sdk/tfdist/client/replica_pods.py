@@ -92,11 +92,11 @@ def current_pods(api: ApiServer, job: Job) -> list[ReplicaPod]:
 
 
 def replica_pod(api: ApiServer, job: Job, replica: str | None = None) -> ReplicaPod:
-    """Return the newest pod of a replica, by default of the one that leads, or after training the evaluation's.
+    """Return the newest pod of a replica, by default of the replica that leads, or after training of the evaluation.
 
     Raises:
         NotFound: it has no pod.
-        Invalid: the name is not that of a replica.
+        Invalid: no replica can have this name.
         ClientError: the request failed.
     """
     if replica is not None and not is_replica(replica):
@@ -110,7 +110,7 @@ def replica_pod(api: ApiServer, job: Job, replica: str | None = None) -> Replica
 
 
 def running_pod(api: ApiServer, job: Job, replica: str | None = None) -> ReplicaPod:
-    """Return the pod of a replica that runs, as `replica_pod`.
+    """Return the pod that `replica_pod` returns, if it runs.
 
     Raises:
         NotPossible: it does not run.

@@ -165,7 +165,7 @@ def _row(trial: Trial, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _template(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the specification of the jobs."""
+    """Return the specification that the jobs get."""
     return (spec.get("template") or {}).get("spec") or {}
 
 
