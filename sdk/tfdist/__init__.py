@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from tfdist.client.batch import BatchHandle as BatchHandle
     from tfdist.client.client import Client as Client
     from tfdist.client.function import job as job
-    from tfdist.client.handle import JobHandle as JobHandle
+    from tfdist.client.job_handle import JobHandle as JobHandle
     from tfdist.client.local_client import LocalClient as LocalClient
 
 __version__ = "0.1.0"
@@ -17,7 +17,7 @@ if not TYPE_CHECKING:
     _MODULES = {
         "BatchHandle": "batch",
         "Client": "client",
-        "JobHandle": "handle",
+        "JobHandle": "job_handle",
         "LocalClient": "local_client",
         "job": "function",
     }

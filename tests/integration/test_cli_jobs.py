@@ -130,7 +130,7 @@ def test_followed_events_are_each_printed_once_also_those_that_come_later(
     user.submit("fashion")
     pod_event(api, namespace, "fashion-worker-0")
 
-    following = user.client.follow_events("fashion")
+    following = user.client.attach("fashion").follow_events()
     first = next(following)
     pod_event(api, namespace, "fashion-worker-1-r12")
     second = next(following)

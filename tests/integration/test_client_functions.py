@@ -102,7 +102,7 @@ def test_the_results_of_a_batch_name_its_failures_after_all_jobs_have_finished(c
         batch.results(timeout=0)
 
     end("rates-1")
-    client.delete("rates-2")
+    client.jobs.delete("rates-2")
 
     with pytest.raises(BatchFailed) as error:
         batch.results(timeout=TIMEOUT)

@@ -67,7 +67,7 @@ def test_two_jobs_run_at_once_on_this_machine_until_they_are_stopped(here: Local
 
     with pytest.raises(AlreadyExists, match=r'^job "first" is running in '):
         LocalClient().submit(script(endless, "first"))
-    LocalClient().suspend("first")
+    LocalClient().attach("first").suspend()
     assert here.attach("first").wait_for([JobPhase.SUSPENDED], timeout=TIMEOUT).phase is JobPhase.SUSPENDED
     here.cancel("second")
     with pytest.raises(NotFound):
@@ -95,7 +95,9 @@ def test_a_job_that_needs_a_cluster_is_invalid_on_this_machine(here: LocalClient
 
 
 def test_what_makes_no_sense_on_this_machine_is_one_line(here: LocalClient) -> None:
-    for call in (lambda: here.scale("fashion", 2), lambda: here.events("fashion"), lambda: here.in_namespace("x")):
+    handle = here.submit(script(""))
+    handle.wait(timeout=TIMEOUT)
+    for call in (lambda: handle.scale(2), handle.restart, handle.events, lambda: here.in_namespace("x")):
         with pytest.raises(NotPossible, match=r"^[^\n]+$"):
             call()
 

@@ -107,7 +107,7 @@ def test_a_watched_table_shows_new_jobs_and_not_deleted_ones_until_ctrl_c(
     wait_for("an empty table", lambda: shows(b"no jobs run"))
     user.submit("fashion")
     wait_for("the job", lambda: shows(b"fashion"))
-    user.client.delete("fashion")
+    user.client.jobs.delete("fashion")
     shown.clear()
     wait_for("an empty table", lambda: shows(b"no jobs run"))
     process.send_signal(signal.SIGINT)

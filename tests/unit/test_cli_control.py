@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 from support.stored_jobs import stored
@@ -15,20 +15,20 @@ from tfdist.cli.kinds import Reference
 from tfdist.client.api_server import ApiServer
 from tfdist.client.client import Client
 from tfdist.client.errors import Forbidden, NoCluster, NotFound, NotPossible
-from tfdist.client.events import Event
 from tfdist.client.job import Job
+from tfdist.client.job_handle import JOBS, JobHandle
+from tfdist.client.resources import Resources
 
 
 def phase(name: str, value: str) -> Job:
     return stored(name, {"phase": value, "summary": {"message": "why"}})
 
 
-class Jobs(Client):
-    """A client without a cluster: each job is in the given phases, one after the other, once it is watched."""
+class Jobs(Resources[Job, JobHandle]):
+    """Jobs without a cluster: each is in the given phases, one after the other, once it is watched."""
 
-    def __init__(self, own: str = "team", **phases: list[str]) -> None:
-        self.namespace = "team"
-        self.api = cast("ApiServer", SimpleNamespace(connection=SimpleNamespace(namespace=own)))
+    def __init__(self, **phases: list[str]) -> None:
+        super().__init__(cast("ApiServer", SimpleNamespace(request=denied)), "team", JOBS)
         self.phases = phases
         self.changes: dict[str, Any] = {}
 
@@ -48,13 +48,28 @@ class Jobs(Client):
     def similar(self, name: str) -> str | None:
         raise Forbidden(name)
 
-    def events(self, _: str) -> list[Event]:
-        raise Forbidden("events is forbidden")
+
+def denied(_: str, path: str, **__: Any) -> NoReturn:
+    raise Forbidden(f"{path.rpartition('/')[2]} is forbidden")
 
 
-def change(client: Client, names: list[str], action: str, *, wait: bool = False, timeout: str | None = None) -> int:
+class JobsClient(Client):
+    """The client of these jobs."""
+
+    def __init__(self, jobs: Jobs, own: str = "team") -> None:
+        self.namespace = "team"
+        self.api = cast("ApiServer", SimpleNamespace(connection=SimpleNamespace(namespace=own)))
+        self._jobs = jobs
+
+    @property
+    def jobs(self) -> Jobs:
+        return self._jobs
+
+
+def change(jobs: Jobs, names: list[str], action: str, *, wait: bool = False, timeout: str | None = None) -> int:
     actions = {"suspend": control.SUSPEND, "resume": control.RESUME, "restart": control.RESTART}
-    return control.change(client, list(map(Reference.parse, names)), actions[action], wait=wait, timeout=timeout)
+    references = list(map(Reference.parse, names))
+    return control.change(JobsClient(jobs), references, actions[action], wait=wait, timeout=timeout)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +88,9 @@ def test_a_wait_ends_with_the_phase_that_the_command_leads_to(action: str, phase
 
 
 def test_a_failed_request_decides_the_exit_code_before_a_timeout(capsys: pytest.CaptureFixture[str]) -> None:
-    client = Jobs(a=["Running"], b=["Running", "Suspended"])
+    jobs = Jobs(a=["Running"], b=["Running", "Suspended"])
 
-    assert change(client, ["a", "missing", "b"], "suspend", wait=True, timeout="0s") == 2
+    assert change(jobs, ["a", "missing", "b"], "suspend", wait=True, timeout="0s") == 2
     out, err = capsys.readouterr()
     assert out == "tfdistjob/a suspended\ntfdistjob/b suspended\n"
     assert err.splitlines() == [
@@ -101,11 +116,11 @@ def test_a_cluster_that_does_not_answer_ends_the_command(capsys: pytest.CaptureF
 
 
 def test_a_timeout_that_is_no_duration_changes_nothing() -> None:
-    client = Jobs(a=["Running"])
+    jobs = Jobs(a=["Running"])
 
     with pytest.raises(CommandError, match="write a duration"):
-        change(client, ["a"], "suspend", wait=True, timeout="soon")
-    assert client.changes == {}
+        change(jobs, ["a"], "suspend", wait=True, timeout="soon")
+    assert jobs.changes == {}
 
 
 def test_the_number_of_workers_of_a_job_without_workers_is_not_changed() -> None:
@@ -113,25 +128,25 @@ def test_the_number_of_workers_of_a_job_without_workers_is_not_changed() -> None
         def get(self, name: str) -> Job:
             return Job({**super().get(name).manifest, "spec": {"chief": {}}})
 
-    client = OneChief(a=["Suspended"])
+    jobs = OneChief(a=["Suspended"])
     with pytest.raises(NotPossible, match=r'job "a" has no workers: spec\.worker is not set'):
-        control.set_workers(client, "a", 3)
-    assert client.changes == {}
+        control.set_workers(JobsClient(jobs), "a", 3)
+    assert jobs.changes == {}
 
 
 @pytest.mark.parametrize("final", [JobPhase.SUCCEEDED, JobPhase.FAILED])
 def test_a_finished_job_is_not_scaled(final: JobPhase) -> None:
     with pytest.raises(NotPossible, match=rf"cannot be scaled: it has finished \({final}\)"):
-        control.set_workers(Jobs(a=[final]), "a", 3)
+        control.set_workers(JobsClient(Jobs(a=[final])), "a", 3)
 
 
 def test_a_command_to_copy_has_the_namespace_only_if_it_is_not_that_of_the_context() -> None:
-    assert to_copy(Jobs(), "resume", "a") == "tfdist resume a"
-    assert to_copy(Jobs(own="default"), "resume", "a") == "tfdist resume a -n team"
+    assert to_copy(JobsClient(Jobs()), "resume", "a") == "tfdist resume a"
+    assert to_copy(JobsClient(Jobs(), own="default"), "resume", "a") == "tfdist resume a -n team"
 
 
 def test_a_job_is_described_without_the_right_to_read_events(capsys: pytest.CaptureFixture[str]) -> None:
-    assert show.print_description(Jobs(a=["Running"]), Reference.parse("a")) == 0
+    assert show.print_description(JobsClient(Jobs(a=["Running"])), Reference.parse("a")) == 0
     assert capsys.readouterr().out.endswith("Events:          not available: events is forbidden\n")
 
 
@@ -158,14 +173,14 @@ def test_a_job_without_checkpoints_is_reported_to_begin_again(
     assert (loss in capsys.readouterr().err) is is_shown
 
 
-@pytest.mark.parametrize("request_of", [Client.suspend, Client.restart])
-def test_the_client_warns_that_a_job_without_checkpoints_begins_again(request_of: Callable[..., Job]) -> None:
+@pytest.mark.parametrize("request_of", [JobHandle.suspend, JobHandle.restart])
+def test_a_handle_warns_that_a_job_without_checkpoints_begins_again(request_of: Callable[[JobHandle], Job]) -> None:
     class Trained(Jobs):
         def get(self, name: str) -> Job:
             return stored(name, {"phase": "Running", "progress": {"step": 500}})
 
     with pytest.warns(UserWarning, match="a has no spec.checkpoint: it begins again at step 0, and loses 500 steps"):
-        job = request_of(Trained(a=["Running"]), "a")
+        job = request_of(Trained(a=["Running"]).attach("a"))
     assert "loses 500 steps" in job.loss
 
 

@@ -124,7 +124,7 @@ def test_commands_of_jobs_import_nothing_of_sweeps(tmp_path: pathlib.Path) -> No
         found = imported("list", environment={"KUBECONFIG": str(tmp_path / "kubeconfig")})
     assert not found & {
         "tfdist.client.sweep",
-        "tfdist.client.sweeps",
+        "tfdist.client.sweep_handle",
         "tfdist.api.sweep_status",
         "tfdist.cli.commands.sweep",
     }

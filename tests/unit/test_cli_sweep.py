@@ -21,7 +21,7 @@ from support.transcripts import WIDTHS, Transcript, check, transcript
 from tfdist.cli.commands import attach
 from tfdist.cli.main import main
 from tfdist.client.client import Client
-from tfdist.client.sweeps import SweepHandle
+from tfdist.client.sweep_handle import SweepHandle
 
 every_width = pytest.mark.parametrize("width", WIDTHS)
 

@@ -9,12 +9,13 @@ from typing import cast
 import pytest
 from support.factories import manifest
 
-from tfdist.client.api_server import Json, Query
-from tfdist.client.client import Client
+from tfdist.client.api_server import ApiServer, Json, Query
 from tfdist.client.errors import NoCluster, NotFound
 from tfdist.client.follow import follow
 from tfdist.client.job import Job
+from tfdist.client.job_handle import JOBS, JobHandle
 from tfdist.client.logs import ContainerLog, LogOptions, LogServer, LogSource
+from tfdist.client.resources import Resources
 from tfdist.client.watch import patiently
 
 HOUR = 3600.0
@@ -30,14 +31,14 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return stops
 
 
-class FinishedJob:
-    """A client of a job that has succeeded with one worker; the test lets each line of its log arrive."""
+class FinishedJob(Resources[Job, JobHandle]):
+    """A job that has succeeded with one worker, and its API server; the test lets each line of its log arrive."""
 
     def __init__(self) -> None:
         made = manifest("fashion")
         made["metadata"]["generation"] = 1
         self.job = Job(made | {"status": {"phase": "Succeeded", "observedGeneration": 1}})
-        self.api = self
+        super().__init__(cast("ApiServer", self), "team", JOBS)
         self.arrives = threading.Semaphore(0)
         labels = {"role": "worker", "index": "0", "attempt": "0", "job-uid": self.job.uid}
         self._pod = {
@@ -50,11 +51,12 @@ class FinishedJob:
             "status": {"containerStatuses": [{"name": "tensorflow", "state": {"terminated": {"exitCode": 0}}}]},
         }
 
-    def pods(self, name: str) -> list[Json]:
-        assert name == "fashion"
+    def items(self, path: str, query: Query) -> list[Json]:
+        assert path.endswith("/pods")
+        assert query == {"labelSelector": "tfdist.dev/job=fashion"}
         return [self._pod]
 
-    def watch(self, name: str) -> Iterator[Job]:
+    def watch(self, name: str, **_: float | None) -> Iterator[Job]:
         assert name == "fashion"
         yield self.job
 
@@ -79,7 +81,7 @@ def test_a_process_that_is_stopped_while_a_job_has_ended_reads_its_logs_to_the_e
     cluster, found = FinishedJob(), []
 
     cluster.arrives.release()
-    for event in follow(cast("Client", cluster), cluster.job, LogOptions()):
+    for event in follow(cluster, cluster.job, LogOptions()):
         if isinstance(event, list):
             found += [line.text for line in event]
             stop.append(HOUR)
@@ -129,7 +131,7 @@ def test_the_end_of_a_log_follows_its_last_line() -> None:
     """Given a job that has ended with one worker, when it is followed, then the source of its log is the last event."""
     cluster = FinishedJob()
     cluster.arrives.release(10 * LINES)
-    events = follow(cast("Client", cluster), cluster.job, LogOptions())
+    events = follow(cluster, cluster.job, LogOptions())
     *_, last_lines, end = (event for event in events if not isinstance(event, Job))
     assert isinstance(last_lines, list)
     assert isinstance(end, LogSource)

@@ -10,8 +10,8 @@ from support.job_functions import cell, run
 import tfdist
 from tfdist.api.status import JobPhase
 from tfdist.client.errors import FunctionError
-from tfdist.client.handle import JobHandle
 from tfdist.client.job import Job
+from tfdist.client.job_handle import JobHandle
 
 
 @pytest.fixture(autouse=True)

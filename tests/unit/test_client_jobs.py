@@ -12,10 +12,10 @@ from support.stored_jobs import LATER, at, condition, counts, stored
 from tfdist.api.status import JobPhase
 from tfdist.client import events
 from tfdist.client.api_server import ApiServer
-from tfdist.client.client import Client
 from tfdist.client.errors import NotFound, WaitTimeout
-from tfdist.client.handle import JobHandle
 from tfdist.client.job import Job
+from tfdist.client.job_handle import JOBS, JobHandle
+from tfdist.client.resources import Resources
 from tfdist.outcome import read_status
 
 ANNOTATION = "tfdist.dev/restartedAt"
@@ -39,19 +39,20 @@ def test_a_field_of_a_status_that_cannot_be_read_is_left_out_alone() -> None:
     assert status.progress.step == 5
 
 
-class Watched:
-    """A client whose watch yields the given jobs, and then nothing more."""
+class Watched(Resources[Job, JobHandle]):
+    """Jobs whose watch yields the given ones, and then nothing more."""
 
     def __init__(self, *jobs: Job) -> None:
+        super().__init__(cast("ApiServer", None), "team", JOBS)
         self._jobs = jobs
 
-    def watch(self, _: str, **__: float | None) -> Iterator[Job]:
-        yield from self._jobs
+    def watch(self, name: str, **_: float | None) -> Iterator[Job]:
+        yield from (job for job in self._jobs if job.name == name)
 
 
 def handle(*jobs: Job) -> JobHandle:
     """Return a handle of the first job, which is then seen as each of the jobs."""
-    return JobHandle(cast("Client", Watched(*jobs)), jobs[0])
+    return Watched(*jobs).handle(jobs[0])
 
 
 def restarted(phase: str, requested: str, acted_on: str | None) -> Job:
@@ -197,28 +198,53 @@ def test_a_message_of_an_event_is_one_printable_line() -> None:
     assert found.message.isprintable()
 
 
+class Pods:
+    """An API server that has the given lists of pods, one after the other."""
+
+    def __init__(self, *lists: list[dict[str, Any]]) -> None:
+        self.lists = list(lists)
+
+    def items(self, path: str, query: dict[str, Any]) -> list[dict[str, Any]]:
+        assert path == "/api/v1/namespaces/team/pods"
+        assert query == {"labelSelector": "tfdist.dev/job=fashion"}
+        return self.lists.pop(0)
+
+
+class Stored(Resources[Job, JobHandle]):
+    """Jobs of which one is stored, or none."""
+
+    def __init__(self, job: Job | None, pods: Pods) -> None:
+        super().__init__(cast("ApiServer", pods), "team", JOBS)
+        self._job = job
+
+    def get(self, name: str) -> Job:
+        if self._job is None:
+            raise NotFound(name)
+        return self._job
+
+
 def test_the_wait_for_a_deletion_ends_with_the_last_pod_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tfdist.client.handle.time.sleep", lambda _: None)
     owned = {"metadata": {"name": "fashion-worker-0", "ownerReferences": [{"uid": JOB.uid}]}}
     successor = {"metadata": {"name": "fashion-worker-0-r1", "ownerReferences": [{"uid": "another"}]}}
-    lists = [[owned, successor], [successor]]
+    pods = Pods([owned, successor], [successor])
 
-    class Deleted:
-        def get(self, _: str) -> Job:
-            raise NotFound
+    Stored(None, pods).handle(JOB).wait_deleted()
 
-        def pods(self, _: str) -> list[dict[str, Any]]:
-            return lists.pop(0)
-
-    JobHandle(cast("Client", Deleted()), JOB).wait_deleted()
-
-    assert lists == []
+    assert pods.lists == []
 
 
 def test_a_wait_for_a_deletion_that_is_too_short_names_what_is_left() -> None:
-    class Kept:
-        def get(self, _: str) -> Job:
-            return JOB
-
     with pytest.raises(WaitTimeout, match='after 0 s there is still job "fashion"'):
-        JobHandle(cast("Client", Kept()), JOB).wait_deleted(timeout=0)
+        Stored(JOB, Pods()).handle(JOB).wait_deleted(timeout=0)
+
+
+def test_a_handle_does_not_change_another_job_of_the_same_name() -> None:
+    # given a handle, and another job that has replaced its own
+    successor = Job({**JOB.manifest, "metadata": {**JOB.manifest["metadata"], "uid": "another"}})
+    handle = Stored(successor, Pods()).handle(JOB)
+
+    # when it is told to change the job, then no request for a change is sent: this server answers none
+    for change in (handle.suspend, handle.resume, handle.restart, lambda: handle.scale(2)):
+        with pytest.raises(NotFound, match="job fashion was deleted; another one has its name now"):
+            change()

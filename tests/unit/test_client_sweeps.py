@@ -197,7 +197,7 @@ def test_a_suspended_sweep_whose_jobs_have_no_checkpoints_warns_that_they_begin_
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        sweep = client.sweeps.suspend("bare")
+        sweep = client.sweeps.attach("bare").suspend()
 
     assert [str(each.message) for each in caught] == [sweep.loss] * bool(loss)
     assert loss in sweep.loss
@@ -205,7 +205,7 @@ def test_a_suspended_sweep_whose_jobs_have_no_checkpoints_warns_that_they_begin_
 
 def test_a_finished_sweep_is_not_suspended(client: Client) -> None:
     with pytest.raises(NotPossible, match=r'sweep "prices" cannot be suspended: it has finished \(Failed\)'):
-        client.sweeps.suspend("prices")
+        client.sweeps.attach("prices").suspend()
 
 
 def test_another_sweep_of_the_same_name_is_not_used(client: Client, cluster: StoredCluster) -> None:

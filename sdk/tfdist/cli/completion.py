@@ -125,7 +125,9 @@ def _listed(client: "Client", path: str) -> list[str]:
 
 
 def _replicas(client: "Client", name: str) -> list[str]:
+    from tfdist.client.replica_pods import pods_of  # noqa: PLC0415  as above
     from tfdist.render.names import INDEX_LABEL, ROLE_LABEL  # noqa: PLC0415  as above
 
-    labels = [pod["metadata"]["labels"] for pod in client.pods(Reference.parse(name).name)]
+    pods = pods_of(client.api, client.namespace, Reference.parse(name).name)
+    labels = [pod["metadata"]["labels"] for pod in pods]
     return [f"{item[ROLE_LABEL]}-{item[INDEX_LABEL]}" for item in labels if ROLE_LABEL in item and INDEX_LABEL in item]

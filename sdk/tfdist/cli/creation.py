@@ -35,7 +35,7 @@ def create(
         return ExitCode.OK
     client = connected()
     with collected_warnings() as caught:
-        handle = client.create(submission, dry_run=dry_run is not None)
+        handle = client.jobs.create(submission, dry_run=dry_run is not None)
     show_warnings(caught)
     if dry_run is not None:
         print(f"{JOB.resource}/{handle.name} created (server dry run)")

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tfdist.cli.errors import CommandError
 from tfdist.cli.kinds import JOB, SWEEP, Kind, Reference
@@ -10,8 +10,9 @@ from tfdist.client.errors import ClientError, NotFound
 
 if TYPE_CHECKING:
     from tfdist.client.client import Client
-    from tfdist.client.handle import JobHandle
-    from tfdist.client.sweeps import SweepHandle, Sweeps
+    from tfdist.client.job_handle import JobHandle
+    from tfdist.client.resources import Resources
+    from tfdist.client.sweep_handle import SweepHandle
 
 
 def attach(client: "Client", name: str) -> "JobHandle":
@@ -22,8 +23,8 @@ def attach(client: "Client", name: str) -> "JobHandle":
         ClientError: the request failed.
     """
     name = name_of(name, JOB)
-    with suggesting(client, name):
-        return client.attach(name)
+    with suggesting(client.jobs, name):
+        return client.jobs.attach(name)
 
 
 def attach_sweep(client: "Client", name: str) -> "SweepHandle":
@@ -51,7 +52,7 @@ def name_of(text: str, kind: Kind) -> str:
 
 
 @contextlib.contextmanager
-def suggesting(objects: "Client | Sweeps", name: str) -> Iterator[None]:
+def suggesting(objects: "Resources[Any, Any]", name: str) -> Iterator[None]:
     """Add a similar name to the error about a job or sweep that does not exist.
 
     Raises:

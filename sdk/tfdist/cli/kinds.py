@@ -1,7 +1,7 @@
 """The kinds of objects that commands work on: jobs and sweeps."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tfdist.api.resource import API_VERSION, GROUP, KIND
 from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND
@@ -9,7 +9,7 @@ from tfdist.cli.errors import CommandError
 
 if TYPE_CHECKING:
     from tfdist.client.client import Client
-    from tfdist.client.sweeps import Sweeps
+    from tfdist.client.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Kind:
         """Name of the resource with its API group: `tfdistjob.tfdist.dev`."""
         return f"{self.resource}.{GROUP}"
 
-    def of(self, client: "Client") -> "Client | Sweeps":
+    def of(self, client: "Client") -> "Resources[Any, Any]":
         """Return what lists, reads and changes objects of this kind in the namespace of a client."""
-        return client if self is JOB else client.sweeps
+        return client.jobs if self is JOB else client.sweeps
 
 
 JOB: Final = Kind("job", API_VERSION, KIND)

@@ -31,7 +31,7 @@ _STREAM_TIMEOUT: Final = (5.0, 120.0)
 _CONNECTIONS: Final = 1024
 """Connections that are kept for later requests. urllib3 reports each one above in a warning; a log has one each."""
 _DENIED: Final = ' is forbidden: User "'
-"""In the message about a right that the user lacks; a quota or policy has another one."""
+"""In the message about a right that the user lacks; a quota or policy rejects with another message."""
 _CREDENTIALS_OF: Final = ["BearerToken"]
 """Name that the package has for the only kind of credentials in a header."""
 
@@ -57,11 +57,11 @@ class ApiServer:
         """Send a request and return the JSON of the answer.
 
         Args:
-            method: of HTTP.
-            path: such as `/api/v1/namespaces/default/pods`.
-            body: JSON.
-            content_type: of a patch.
-            query: parameters; those that are None are left out.
+            method: HTTP method.
+            path: URL path, such as `/api/v1/namespaces/default/pods`.
+            body: sent as JSON.
+            content_type: the type of patch.
+            query: parameters; None leaves one out.
 
         Raises:
             ClientError: the request failed.
@@ -73,13 +73,13 @@ class ApiServer:
             return answer
 
     def delete(self, path: str, *, uid: str | None = None, version: str | None = None) -> None:
-        """Delete an object and then, in the background, what it owns; with `uid` only if it is this one.
+        """Delete an object and then, in the background, what it owns; with `uid` only the object with this UID.
 
         With `version`, its `metadata.resourceVersion`, it is deleted only if it has not changed.
 
         Raises:
-            NotFound: there is no such object.
-            Conflict: it is another object, or has changed.
+            NotFound: the object does not exist.
+            Conflict: another object has this path, or the object has changed.
             ClientError: the request failed.
         """
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
@@ -89,7 +89,7 @@ class ApiServer:
 
     @contextlib.contextmanager
     def stream(self, path: str, query: Query | None = None) -> Iterator[Iterator[bytes]]:
-        """Yield the parts of an answer as they arrive, such as those of a log or a watch.
+        """Yield the parts of an answer as they arrive, for example of a log or a watch.
 
         Raises:
             ClientError: the request failed, or the connection was cut within the answer.
@@ -139,7 +139,7 @@ class ApiServer:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[None]:
-        """Turn errors of the connection into those of the client."""
+        """Turn errors of the connection into errors of the client."""
         try:
             yield
         except ApiException as error:
@@ -189,7 +189,7 @@ def _text(value: Any) -> str:
 
 
 def _is_unsent(error: BaseException) -> bool:
-    """Return whether an error of urllib3 is that of a connection that could not be made."""
+    """Return whether an error of urllib3 means that no connection could be made."""
     reason = getattr(error, "reason", None)
     if isinstance(reason, BaseException):
         return _is_unsent(reason)

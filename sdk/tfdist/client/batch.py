@@ -9,19 +9,17 @@ import html
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tfdist.api.status import JobPhase
+from tfdist.client.code_archive import CodeArchive
 from tfdist.client.errors import AlreadyExists, BatchFailed, ClientError, FunctionError, NotFound, WaitTimeout
 from tfdist.client.job import Job, JobResult, result_of
+from tfdist.client.job_handle import JobHandle
+from tfdist.client.resources import Resources
 from tfdist.client.submission import Submission, generated_name, prepare_changed
 from tfdist.client.watch import patiently
 from tfdist.messages import count
-
-if TYPE_CHECKING:
-    from tfdist.client.client import Client
-    from tfdist.client.code_archive import CodeArchive
-    from tfdist.client.handle import JobHandle
 
 LABEL: Final = "tfdist.dev/batch"
 INDEX_LABEL: Final = "tfdist.dev/batch-index"
@@ -32,31 +30,32 @@ _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 5.0
 _SHOWN_FAILURES: Final = 3
 
-Prepared = tuple[dict[str, Any], "CodeArchive | None"]
+Prepared = tuple[dict[str, Any], CodeArchive | None]
 """The manifest of a job that is not submitted yet, and its code."""
+Jobs = Resources[Job, JobHandle]
 
 
 class BatchHandle:
     """Controls the jobs of a batch."""
 
     def __init__(
-        self, client: "Client", name: str, waiting: Sequence[Prepared] = (), parallelism: int | None = None
+        self, resources: Jobs, name: str, waiting: Sequence[Prepared] = (), parallelism: int | None = None
     ) -> None:
         self.name = name
-        self._client = client
+        self._resources = resources
         self._waiting = deque(waiting)
         self._next: Submission | None = None
-        """The first of those that wait; tried again, it finds a job that it has created without an answer."""
+        """The first waiting job; a second try finds the job if the first created it but got no answer."""
         self._parallelism = parallelism or len(waiting)
         self._jobs: dict[str, Job] = {}
         """The jobs as they were last read, by name."""
         self._deleted: set[str] = set()
-        """Names of those that were deleted before they had finished."""
+        """Names of jobs that were deleted before they had finished."""
 
     @property
-    def jobs(self) -> "list[JobHandle]":
+    def jobs(self) -> list[JobHandle]:
         """Handles of the jobs that have been submitted, in the order of their arguments."""
-        return [self._client.handle(job) for job in sorted(self._jobs.values(), key=_index)]
+        return [self._resources.handle(job) for job in sorted(self._jobs.values(), key=_index)]
 
     def __len__(self) -> int:
         return len(self._jobs) + len(self._waiting)
@@ -73,13 +72,13 @@ class BatchHandle:
         Raises:
             ClientError: the request failed.
         """
-        jobs = patiently(lambda: self._client.list(selector=f"{LABEL}={self.name}"), float("inf"))
+        jobs = patiently(lambda: self._resources.list(selector=f"{LABEL}={self.name}"), float("inf"))
         names = {job.name for job in jobs}
         self._deleted |= {name for name, job in self._jobs.items() if name not in names and not job.is_finished}
         self._jobs |= {job.name: job for job in jobs}
 
     def submit_next(self) -> None:
-        """Create as many of the jobs that wait as `parallelism` permits.
+        """Create waiting jobs, as many as `parallelism` permits.
 
         Raises:
             ClientError: a job cannot be created; the next call tries it again.
@@ -87,20 +86,20 @@ class BatchHandle:
         while self._waiting and len(self._unfinished()) < self._parallelism:
             if self._next is None:
                 manifest, archive = self._waiting[0]
-                self._next = prepare_changed(manifest, self._client.namespace, archive, {}, ())
-            handle = self._client.create(self._next)
+                self._next = prepare_changed(manifest, self._resources.namespace, archive, {}, ())
+            handle = self._resources.create(self._next)
             self._jobs[handle.name] = handle.job
             self._waiting.popleft()
             self._next = None
 
-    def as_completed(self, timeout: float | None = None) -> "Iterator[JobHandle]":
+    def as_completed(self, timeout: float | None = None) -> Iterator[JobHandle]:
         """Yield each job once it has finished, whether it has succeeded or not, and create the next ones.
 
         Args:
-            timeout: seconds for the whole batch; by default without end.
+            timeout: seconds for the whole batch; default: wait forever.
 
         Raises:
-            WaitTimeout: there are unfinished jobs after the timeout.
+            WaitTimeout: jobs are unfinished after the timeout.
             ClientError: a request failed, or a job cannot be created.
         """
         end = None if timeout is None else time.monotonic() + timeout
@@ -127,7 +126,7 @@ class BatchHandle:
         """Wait until all jobs have finished, whether they have succeeded or not.
 
         Raises:
-            WaitTimeout: there are unfinished jobs after the timeout.
+            WaitTimeout: jobs are unfinished after the timeout.
             ClientError: a request failed, or a job cannot be created.
         """
         for _ in self.as_completed(timeout):
@@ -137,8 +136,8 @@ class BatchHandle:
         """Wait until all jobs have finished, and return their outcomes in the order of their arguments.
 
         Raises:
-            BatchFailed: not all have succeeded; `failures` returns those.
-            WaitTimeout: there are unfinished jobs after the timeout.
+            BatchFailed: not all have succeeded; `failures` returns the failed jobs.
+            WaitTimeout: jobs are unfinished after the timeout.
             ClientError: a request failed, or a job cannot be created.
         """
         self.wait(timeout)
@@ -149,7 +148,7 @@ class BatchHandle:
             raise BatchFailed(f"{len(failed)} of {count(len(self), 'job')} failed: {'; '.join([*texts, *remainder])}")
         return [result_of(handle.job) for handle in self.jobs]
 
-    def failures(self) -> "list[JobHandle]":
+    def failures(self) -> list[JobHandle]:
         """Return the jobs that have failed, are invalid, or were deleted before they had finished; it does not wait.
 
         Raises:
@@ -159,7 +158,7 @@ class BatchHandle:
         return self._failed()
 
     def status(self) -> dict[str, int]:
-        """Return the number of jobs in each phase, those that are not submitted yet, and those that were deleted.
+        """Return the numbers of jobs in each phase, of jobs that are not submitted yet, and of deleted jobs.
 
         Raises:
             ClientError: the request failed.
@@ -168,7 +167,7 @@ class BatchHandle:
         return self._counts()
 
     def cancel(self) -> None:
-        """Delete the unfinished jobs, and submit no other ones.
+        """Delete the unfinished jobs, and submit no more.
 
         Raises:
             ClientError: a request failed.
@@ -185,7 +184,7 @@ class BatchHandle:
         """
         for job in self._unfinished():
             with contextlib.suppress(NotFound):
-                self._client.delete(job.name, uid=job.uid)
+                self._resources.delete(job.name, uid=job.uid)
             self._deleted.add(job.name)
 
     def _has_ended(self, job: Job) -> bool:
@@ -194,7 +193,7 @@ class BatchHandle:
     def _unfinished(self) -> list[Job]:
         return [job for job in self._jobs.values() if not self._has_ended(job)]
 
-    def _failed(self) -> "list[JobHandle]":
+    def _failed(self) -> list[JobHandle]:
         return [
             handle for handle in self.jobs if self._has_ended(handle.job) and handle.job.phase is not JobPhase.SUCCEEDED
         ]
@@ -210,22 +209,22 @@ class BatchHandle:
 
 
 def new_batch(
-    client: "Client", name: str | None, prefix: str, prepared: Sequence[Prepared], parallelism: int | None
+    resources: Jobs, name: str | None, prefix: str, prepared: Sequence[Prepared], parallelism: int | None
 ) -> BatchHandle:
     """Create the first jobs of a batch and return its handle; if one cannot be created, all are deleted again.
 
     Raises:
         FunctionError: `parallelism` is not a positive number.
-        AlreadyExists: there is a batch, or a job, of this name.
+        AlreadyExists: a batch, or a job, of this name exists.
         ClientError: a job cannot be created.
     """
     if parallelism is not None and parallelism < 1:
         raise FunctionError(f"parallelism is {parallelism}; at least one job must run at a time")
-    if name and client.list(selector=f"{LABEL}={name}"):
+    if name and resources.list(selector=f"{LABEL}={name}"):
         raise AlreadyExists(f'batch "{name}" already exists: choose another name, or delete its jobs')
     batch = name or generated_name(prefix)
     jobs = [(_member(manifest, batch, index), archive) for index, (manifest, archive) in enumerate(prepared)]
-    handle = BatchHandle(client, batch, jobs, parallelism)
+    handle = BatchHandle(resources, batch, jobs, parallelism)
     try:
         handle.submit_next()
     except BaseException:
@@ -235,17 +234,17 @@ def new_batch(
     return handle
 
 
-def find_batch(client: "Client", name: str) -> BatchHandle:
-    """Return the batch of the jobs with a label.
+def find_batch(resources: Jobs, name: str) -> BatchHandle:
+    """Return the batch whose jobs have the label with this name.
 
     Raises:
-        NotFound: there is no such job.
+        NotFound: no job has the label.
         ClientError: the request failed.
     """
-    handle = BatchHandle(client, name)
+    handle = BatchHandle(resources, name)
     handle.refresh()
     if not handle.jobs:
-        raise NotFound(f'batch "{name}" not found in namespace "{client.namespace}"')
+        raise NotFound(f'batch "{name}" not found in namespace "{resources.namespace}"')
     return handle
 
 

@@ -77,11 +77,12 @@ def pack_folder(folder: Path, include: Sequence[str] = ()) -> CodeArchive:
     """Return the archive of a folder, without the files that its `.gitignore` and `.tfdistignore` name.
 
     Args:
-        folder: of the code.
-        include: patterns as in `.gitignore` of files that are packed although they may contain credentials.
+        folder: the code.
+        include: patterns, as in `.gitignore`, of files to pack although they may contain credentials.
 
     Raises:
-        CodeError: a file cannot be read, a link points outside of the folder, or there is no file or too much.
+        CodeError: a file cannot be read, a link points outside of the folder, or the folder has no files or is too
+            large.
     """
     if not folder.is_dir():
         raise CodeError(f"{folder}: no such folder")
@@ -107,12 +108,12 @@ def pack_file(name: str, folder: Path) -> CodeArchive:
 
 
 def pack_with(generated: Mapping[str, bytes], folder: Path | None, include: Sequence[str] = ()) -> CodeArchive:
-    """Return the archive of a folder, or of nothing, with generated files in place of those of the same path.
+    """Return the archive of a folder, or of nothing, in which generated files replace files with the same paths.
 
-    `include` as in `pack_folder`.
+    `include` means the same as in `pack_folder`.
 
     Raises:
-        CodeError: as in `pack_folder`; a folder without a file is packed.
+        CodeError: see `pack_folder`; here a folder may be empty.
     """
     if folder is not None and not folder.is_dir():
         raise CodeError(f"{folder}: no such folder")

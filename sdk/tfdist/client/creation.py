@@ -41,7 +41,7 @@ _REJECTED: Final = (Conflict, Forbidden, Invalid)
 """Answers that the same request would get again."""
 _CONTENT: Final = ("data", "binaryData")
 _UNOWNED_AGE: Final = timedelta(hours=1)
-"""Younger code may be that of a submission that is under way."""
+"""Younger code may belong to a submission that is under way."""
 _MOST_UNOWNED: Final = 10
 """Objects that one submission reads; each may have 1 MiB."""
 _KINDS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
@@ -58,7 +58,7 @@ def create(api: ApiServer, submission: Submission, *, dry_run: bool = False) -> 
     change ConfigMaps, the code stays without an owner, with a warning of Python: the job needs none.
 
     Raises:
-        AlreadyExists: there is a job of this name, or a ConfigMap with another content.
+        AlreadyExists: a job of this name exists, or a ConfigMap with other content.
         ClientError: a request failed; the message names what may remain in the cluster, and how to remove it.
     """
     with postponed_interrupt() as interrupted:
@@ -115,7 +115,7 @@ class _Creation:
         return remaining
 
     def _is_deleted(self, path: str, metadata: Json) -> bool:
-        # code that has changed has become that of another submission's job
+        # code that has changed belongs to another submission's job now
         version = metadata.get("resourceVersion") if "/configmaps/" in path else None
         try:
             self._api.delete(path, uid=metadata["uid"], version=version)
@@ -189,7 +189,7 @@ class _Creation:
             except _LOST:
                 stored = _owned(self._api, code, job)  # the same change twice is harmless
         except NotFound:
-            # It was that of an earlier job of the same name, and has been deleted with it.
+            # It belonged to an earlier job of the same name, and has been deleted with it.
             self._create(path, code | {"metadata": code["metadata"] | {"ownerReferences": [_owner(job)]}})
             return
         except _REJECTED as error:

@@ -44,7 +44,7 @@ _FINDINGS: Final = {
 
 
 def diagnose(client: Client, job: Job | None = None) -> Iterator[Check]:
-    """Yield the checks of the cluster and the namespace, then those of a job.
+    """Yield the checks of the cluster and the namespace, then the checks of a job.
 
     Raises:
         ClientError: the cluster does not answer in the middle of a check.
@@ -73,7 +73,7 @@ def diagnose(client: Client, job: Job | None = None) -> Iterator[Check]:
 
 
 def check_job(job: Job) -> Iterator[Check]:
-    """Yield the findings of a job's conditions; one check without a finding if there are none."""
+    """Yield the findings of a job's conditions; if it has none, one check without a finding."""
     subject = f"job {job.name}"
     findings = [
         condition for condition in job.status.conditions or () if _FINDINGS.get(condition.type) == condition.status
@@ -151,7 +151,7 @@ def _controller(client: Client) -> Check:
 
 
 def _deployments(api: ApiServer) -> list[Json] | None:
-    """Return the controllers of the cluster, or those of the chart's default namespace; None if none may be read."""
+    """Return the controllers of the cluster, or of the chart's default namespace; None if the user may read neither."""
     for place in ("", f"/namespaces/{_CONTROLLER_NAMESPACE}"):
         try:
             return list(api.items(f"/apis/apps/v1{place}/deployments", {"labelSelector": _CONTROLLER}))

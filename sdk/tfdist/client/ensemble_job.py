@@ -24,13 +24,13 @@ _OF_TRIAL: Final = (TRIAL_ENV, PARAMETERS_ENV)
 def ensemble_job(sweep: Sweep, *, name: str | None = None, workers: int | None = None) -> dict[str, Any]:
     """Return the manifest of a job that evaluates the mean of the predictions of the best trials of a sweep.
 
-    The members are those in `status.best`, as many as `keepBest`, with the checkpoints that have their values. The
+    Its members are the trials in `status.best`, as many as `keepBest`, with the checkpoints that have their values. The
     result is stored in the directory that the template names, for the name of the new job.
 
     Args:
-        sweep: with at least two trials that have a checkpoint; it may still run.
-        name: of the new job; by default that of `sweep`, `-ensemble-` and five characters.
-        workers: replicas; by default as many as evaluate a trial after training, else as many as train one.
+        sweep: at least two of its trials have a checkpoint; it may still run.
+        name: name of the new job; default: the sweep's name, `-ensemble-` and five characters.
+        workers: replicas; default: as many as evaluate a trial after training, else as many as train one.
 
     Raises:
         NotPossible: the trials run no program, or different ones, or fewer than two have a checkpoint.

@@ -5,8 +5,8 @@ class ClientError(Exception):
     """A request failed. Its message is for the user."""
 
 
-class NoCluster(ClientError):  # noqa: N818  the other names are those of the API server, without a suffix
-    """There is no cluster to talk to: no kubeconfig, no such context, or no connection."""
+class NoCluster(ClientError):  # noqa: N818  the other names are the API server's, without a suffix
+    """No cluster can be reached: the kubeconfig or the context does not exist, or the connection fails."""
 
 
 class NotConnected(NoCluster):
@@ -26,7 +26,7 @@ class NotInstalled(ClientError):  # noqa: N818
 
 
 class NotFound(ClientError):  # noqa: N818
-    """404: there is no such job, or no such pod."""
+    """404: the job, sweep or pod does not exist."""
 
 
 class AlreadyExists(ClientError):  # noqa: N818
@@ -50,15 +50,15 @@ class Unavailable(ClientError):  # noqa: N818
 
 
 class WaitTimeout(ClientError, TimeoutError):  # noqa: N818
-    """The job did not get there in time."""
+    """The job or sweep did not get there in time."""
 
 
 class JobFailed(ClientError):  # noqa: N818
-    """The job has failed, or is invalid. The message is that of its condition."""
+    """The job has failed, or is invalid. The message comes from its condition."""
 
 
 class SweepFailed(ClientError):  # noqa: N818
-    """The sweep has failed, or is invalid. The message is that of its condition."""
+    """The sweep has failed, or is invalid. The message comes from its condition."""
 
 
 class CodeError(ClientError):
@@ -66,7 +66,7 @@ class CodeError(ClientError):
 
 
 class FunctionError(ClientError):
-    """A function, or an argument of it, cannot become a job."""
+    """A function, or one of its arguments, cannot become a job."""
 
 
 class BatchFailed(ClientError):  # noqa: N818

@@ -33,13 +33,13 @@ def evaluation_job(
     """Return the manifest of a job that evaluates a checkpoint of a stored job once, without training.
 
     Args:
-        job: the one that has trained, or trains.
+        job: the job that has trained, or trains.
         checkpoint: `latest`, `best`, or a step.
-        name: of the new job; by default that of `job`, `-evaluation-` and five characters.
-        workers: replicas; by default as many as evaluate after training, else as many as train.
+        name: name of the new job; default: the job's name, `-evaluation-` and five characters.
+        workers: replicas; default: as many as evaluate after training, else as many as train.
 
     Raises:
-        NotPossible: the job runs no program, or has no such checkpoint.
+        NotPossible: the job runs no program, or does not have the checkpoint.
     """
     _check_program(job)
     restore = _restore(job, checkpoint)

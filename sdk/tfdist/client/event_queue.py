@@ -24,7 +24,7 @@ class Source:
 
 
 class EventQueue(Generic[T]):
-    """Takes batches of lines from several sources, and other items; those of each source stay in their order.
+    """Takes batches of lines from several sources, and other items; each source's lines stay in their order.
 
     It has no lock: with one, 64 threads whose lines arrive one by one wait for each other most of the time.
     """
@@ -63,7 +63,7 @@ class EventQueue(Generic[T]):
         return not self._items
 
     def close(self) -> None:
-        """Unblock sources that wait for room: there is no reader any more."""
+        """Unblock sources that wait for room: nobody reads any more."""
         self._closed.set()
 
     def _merged(self) -> list[list[T]]:

@@ -58,9 +58,9 @@ def follow(api: ApiServer, job: Job, exists: Callable[[], bool]) -> Iterator[Eve
     """Yield the events of a job and its pods, then each new or repeated one.
 
     Args:
-        api: where to ask.
-        job: as it was read.
-        exists: whether the job still exists; it raises NotFound if there is none of its name. It is called once a
+        api: the API server.
+        job: the job as it was read.
+        exists: returns whether the job still exists, or raises NotFound if no job has its name; called once a
             minute.
 
     Raises:
@@ -135,7 +135,7 @@ def _event_of(stored: Json, job: Job) -> Event | None:
 
 
 def _pod_names(job: str) -> re.Pattern[str]:
-    """Return the pattern of the names that `render.names.pod_name` gives, and those of the pods of a TensorBoard."""
+    """Return the pattern of the names that `render.names.pod_name` gives, and of the names of a TensorBoard's pods."""
     roles = "|".join(re.escape(role) for role in Role)
     return re.compile(rf"{re.escape(job)}-(?:(?:{roles})-\d+(?:-r\d+)?|tensorboard-[a-z0-9]+-[a-z0-9]{{5}})")
 

@@ -4,19 +4,21 @@ import heapq
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import Any, Final, cast
 
+from tfdist.client.api_server import ApiServer
 from tfdist.client.errors import ClientError, NoCluster, NotFound, Unavailable
 from tfdist.client.event_queue import EventQueue, Source
 from tfdist.client.job import Job
 from tfdist.client.log_stream import LogLine
 from tfdist.client.logs import ContainerLog, LogOptions, LogSource, log_source
+from tfdist.client.paths import pods_path
+from tfdist.client.replica_pods import pods_of
+from tfdist.client.resources import Resources
 from tfdist.client.watch import patiently, watch_list
 from tfdist.render.names import JOB_UID_LABEL
 
-if TYPE_CHECKING:
-    from tfdist.client.client import Client
-
+Jobs = Resources[Job, Any]
 LogEvent = Job | list[LogLine] | LogSource
 """What following a job yields: the job after a change, lines of one replica, or the source of a log that has ended."""
 
@@ -43,14 +45,15 @@ class _Failure:
 _Item = Job | LogLine | LogSource | _StreamEnd | _Failure
 
 
-def sources(client: "Client", job: Job, options: LogOptions) -> list[LogSource]:
-    """Return the logs of a job that exist, by default those of the latest attempt of each replica.
+def sources(api: ApiServer, job: Job, options: LogOptions) -> list[LogSource]:
+    """Return the logs of a job that exist, by default of the latest attempt of each replica.
 
     Raises:
         ClientError: the request failed.
     """
-    pods = [pod for pod in client.pods(job.name) if pod["metadata"]["labels"].get(JOB_UID_LABEL) == job.uid]
-    candidates = [source for pod in pods if (source := log_source(pod)) and options.selects(source)]
+    pods = pods_of(api, job.namespace, job.name)
+    own = (pod for pod in pods if pod["metadata"]["labels"].get(JOB_UID_LABEL) == job.uid)
+    candidates = [source for pod in own if (source := log_source(pod)) and options.selects(source)]
     latest = _latest(candidates)
     return sorted(
         (
@@ -62,32 +65,32 @@ def sources(client: "Client", job: Job, options: LogOptions) -> list[LogSource]:
     )
 
 
-def read(client: "Client", job: Job, options: LogOptions) -> Iterator[LogLine]:
+def read(api: ApiServer, job: Job, options: LogOptions) -> Iterator[LogLine]:
     """Yield the lines that the logs of a job have now, in order of time.
 
     Raises:
         ClientError: a request failed.
     """
-    logs = [ContainerLog(client.api, source, options) for source in sources(client, job, options)]
+    logs = [ContainerLog(api, source, options) for source in sources(api, job, options)]
     for _, line in heapq.merge(*map(_with_times, logs), key=lambda entry: entry[0]):
         yield line
 
 
-def follow(client: "Client", job: Job, options: LogOptions) -> Iterator[LogEvent]:
+def follow(jobs: Jobs, job: Job, options: LogOptions) -> Iterator[LogEvent]:
     """Yield the job after each change, the lines of its logs as they arrive and the end of each, until all have ended.
 
     Raises:
         NotFound: the job was deleted; its logs have been read to their ends.
         ClientError: a request failed.
     """
-    yield from _Follower(client, job, options).events()
+    yield from _Follower(jobs, job, options).events()
 
 
 class _Follower:
     """One thread for each log, one for the job and one for its pods, which fill a bounded queue."""
 
-    def __init__(self, client: "Client", job: Job, options: LogOptions) -> None:
-        self._client, self._job, self._options = client, job, options
+    def __init__(self, jobs: Jobs, job: Job, options: LogOptions) -> None:
+        self._jobs, self._api, self._job, self._options = jobs, jobs.api, job, options
         self._queue: EventQueue[_Item] = EventQueue()
         self._stopped = threading.Event()
         self._known: set[str] = set()
@@ -98,7 +101,7 @@ class _Follower:
         self._quiet_steps = 0
 
     def events(self) -> Iterator[LogEvent]:
-        initial = sources(self._client, self._job, self._options)
+        initial = sources(self._api, self._job, self._options)
         self._latest = _latest(initial)
         try:
             self._add(initial, self._options)
@@ -138,7 +141,7 @@ class _Follower:
 
     def _finish(self, job: Job) -> None:
         """Add the logs of pods whose start the watch has not reported yet."""
-        self._add(patiently(lambda: sources(self._client, job, self._options)))
+        self._add(patiently(lambda: sources(self._api, job, self._options)))
         self._is_finished, self._quiet_steps = True, 0
 
     def _has_ended(self) -> bool:
@@ -157,7 +160,7 @@ class _Follower:
             if source.uid in self._known or is_earlier:
                 continue
             self._known.add(source.uid)
-            log = ContainerLog(self._client.api, source, options, self._stopped)
+            log = ContainerLog(self._api, source, options, self._stopped)
             self._reading[source.uid] = log
             self._run(lambda log=log, source=source: self._read(log, source))  # type: ignore[misc]
 
@@ -171,7 +174,7 @@ class _Follower:
         self._queue.put([_StreamEnd(source)])
 
     def _watch_job(self) -> None:
-        for job in self._client.watch(self._job.name):
+        for job in self._jobs.watch(self._job.name):
             if job.uid != self._job.uid:
                 raise NotFound(f'job "{job.name}" was deleted')
             self._queue.put([job])
@@ -179,8 +182,7 @@ class _Follower:
                 return
 
     def _watch_pods(self) -> None:
-        path = f"/api/v1/namespaces/{self._job.namespace}/pods"
-        for pod in watch_list(self._client.api, path, f"{JOB_UID_LABEL}={self._job.uid}"):
+        for pod in watch_list(self._api, pods_path(self._job.namespace), f"{JOB_UID_LABEL}={self._job.uid}"):
             if self._stopped.is_set():
                 return
             source = log_source(pod)

@@ -20,11 +20,11 @@ from tfdist.client.function_script import IMPORTING_ENV, SCRIPT, check_json, scr
 from tfdist.client.function_source import checked, source_of
 from tfdist.podspec.resources import NVIDIA_GPU
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # see the docstring of the module
     from tfdist.client.batch import BatchHandle
     from tfdist.client.client import Client
     from tfdist.client.code_archive import CodeArchive
-    from tfdist.client.handle import JobHandle
+    from tfdist.client.job_handle import JobHandle
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -84,11 +84,11 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     >>> train.submit(lr=3e-4).wait()
 
     Args:
-        function: one that is defined in a file or a cell of a notebook.
-        **options: those of `JobOptions`. `workers` and `gpus` for each of them; `image` instead of the trainer's;
-            `code`, a folder with other modules that it imports, and `include`, patterns of its files to send although
-            they may contain credentials; `name` of the job, by default that of the function and
-            five characters; `checkpoint`, the directory or the whole part of the specification; `env`, variables;
+        function: a function that is defined in a file or a cell of a notebook.
+        **options: the fields of `JobOptions`. `workers`, and `gpus` for each worker; `image` instead of the trainer's;
+            `code`, a folder with other modules that the function imports, and `include`, patterns of its files to send
+            although they may contain credentials; `name` of the job, by default the function's name and five
+            characters; `checkpoint`, the directory or the whole part of the specification; `env`, variables;
             `spec`, further fields of the specification.
 
     Raises:
@@ -123,9 +123,9 @@ class JobFunction(Generic[P, R]):
         The code and an annotation of the job contain them.
 
         Args:
-            *args: of the function.
-            client: of the cluster; by default `tfdist.Client()`.
-            **kwargs: of the function.
+            *args: arguments of the function.
+            client: the client of the cluster; default: `tfdist.Client()`.
+            **kwargs: keyword arguments of the function.
 
         Raises:
             FunctionError: an argument is not JSON, or the source of the function cannot be sent.
@@ -139,7 +139,7 @@ class JobFunction(Generic[P, R]):
         """Run the same job as processes of this machine; the call returns at once.
 
         Raises:
-            ClientError: as `submit`.
+            ClientError: the job cannot be created, see `submit`.
         """
         from tfdist.client.local_client import LocalClient  # noqa: PLC0415  see the docstring of the module
 
@@ -161,19 +161,19 @@ class JobFunction(Generic[P, R]):
             arguments: keyword arguments of the function, one set for each job.
             parallelism: number of unfinished jobs at a time; the next ones are created while the batch is waited for.
                 By default all are created now.
-            name: of the batch, and the beginning of the names of its jobs; by default that of the function and five
+            name: name of the batch, with which the names of its jobs begin; default: the function's name and five
                 characters.
-            client: of the cluster; by default `tfdist.Client()`.
+            client: the client of the cluster; default: `tfdist.Client()`.
 
         Raises:
             FunctionError: an argument is not JSON, or the source of the function cannot be sent; no job is created.
             TypeError: the function does not take these arguments.
             ClientError: a job cannot be created.
         """
-        from tfdist.client.batch import new_batch  # noqa: PLC0415
+        from tfdist.client.batch import new_batch  # noqa: PLC0415  see the docstring of the module
 
         submissions = [self.prepare(**call_arguments) for call_arguments in arguments]
-        return new_batch(_client(client), name or self.options.name, self._prefix, submissions, parallelism)
+        return new_batch(_client(client).jobs, name or self.options.name, self._prefix, submissions, parallelism)
 
     def prepare(self, *args: Any, **kwargs: Any) -> "tuple[Json, CodeArchive]":
         """Return the manifest of the job for these arguments, and its code.
@@ -182,7 +182,7 @@ class JobFunction(Generic[P, R]):
             FunctionError: an argument is not JSON, or the source of the function cannot be sent.
             TypeError: the function does not take these arguments.
         """
-        from tfdist.client.code_archive import pack_with  # noqa: PLC0415
+        from tfdist.client.code_archive import pack_with  # noqa: PLC0415  see the docstring of the module
 
         if IMPORTING_ENV in os.environ:
             raise FunctionError(
@@ -263,6 +263,6 @@ def _deep_merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> Json:
 def _client(client: "Client | None") -> "Client":
     if client is not None:
         return client
-    from tfdist.client.client import Client  # noqa: PLC0415
+    from tfdist.client.client import Client  # noqa: PLC0415  see the docstring of the module
 
     return Client()

@@ -25,7 +25,7 @@ NOTEBOOK_MODULE: Final = "tfdist_function"
 """Module of a function that has none of its own."""
 
 _FUTURE: Final = "from __future__ import annotations\n\n\n"
-"""Annotations are not evaluated: their names may be those of the notebook."""
+"""Annotations are not evaluated: their names may belong to the notebook."""
 _INIT: Final = "__init__.py"
 _MAIN: Final = "__main__"
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
@@ -117,7 +117,7 @@ def _of_notebook(function: FunctionType, definition: str) -> FunctionSource:
 
 
 def _code_of(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code object and those of the functions, classes and comprehensions in it."""
+    """Yield a code object and the code objects of the functions, classes and comprehensions in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

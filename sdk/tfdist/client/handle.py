@@ -1,223 +1,166 @@
-"""The handle of one job, which another job of the same name does not replace."""
+"""The handle of one job or sweep, which another object of the same name does not replace."""
 
 import contextlib
-import html
 import time
+import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Generic, TypeVar
 
-from tfdist.api.status import JobPhase
-from tfdist.client import follow as logs
-from tfdist.client.errors import JobFailed, NotFound, WaitTimeout
-from tfdist.client.events import Event
-from tfdist.client.follow import LogEvent
-from tfdist.client.job import Job, JobResult, described, result_of
-from tfdist.client.log_stream import LogLine
-from tfdist.client.logs import LogOptions
-from tfdist.messages import count
+from tfdist.client.api_server import Json
+from tfdist.client.errors import NotFound, NotPossible, WaitTimeout
+from tfdist.client.resources import Resources
+from tfdist.client.stored import Workload
+from tfdist.client.watch import patiently
 
-if TYPE_CHECKING:
-    from tfdist.client.client import Client
-
+T = TypeVar("T", bound=Workload)
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
 
 
-class JobHandle:
-    """Controls one job; it stays valid while the client that made it is, and from any other process by its name."""
+class Handle(ABC, Generic[T]):
+    """Controls one object; another process gets its handle by the name of the object."""
 
-    def __init__(self, client: "Client", job: Job) -> None:
-        self._client = client
-        self._job = job
-
-    def __repr__(self) -> str:
-        return f"<Job {' '.join(described(self._job))}>"
-
-    def _repr_html_(self) -> str:
-        name, *fields = map(html.escape, described(self._job))
-        return f"<b>{name}</b> {' &middot; '.join(fields)}"
+    def __init__(self, resources: Resources[T, Any], stored: T) -> None:
+        self._resources, self._stored = resources, stored
 
     @property
     def name(self) -> str:
-        """Name of the job."""
-        return self._job.name
+        """Name of the object."""
+        return self._stored.name
 
     @property
     def namespace(self) -> str:
-        """Namespace of the job."""
-        return self._job.namespace
+        """Namespace of the object."""
+        return self._stored.namespace
 
-    @property
-    def job(self) -> Job:
-        """The job as it was last read."""
-        return self._job
-
-    def refresh(self) -> Job:
-        """Read the job again and return it.
+    def refresh(self) -> T:
+        """Read the object again and return it.
 
         Raises:
             NotFound: it has been deleted, or another one has its name.
             ClientError: the request failed.
         """
-        return self._read(self._client.get(self.name))
+        return self._read(self._resources.get(self.name))
 
-    def watch(self, *, seconds: float | None = None) -> Iterator[Job]:
-        """Yield the job, and again after each change, for so many `seconds`, by default without end.
-
-        Raises:
-            NotFound: it has been deleted, or another one has its name.
-            ClientError: the request failed.
-        """
-        for job in self._client.watch(self.name, seconds=seconds):
-            yield self._read(job)
-
-    def wait(self, timeout: float | None = None) -> JobResult:
-        """Wait until the job has ended, and return its outcome.
+    def watch(self, *, seconds: float | None = None) -> Iterator[T]:
+        """Yield the object, and again after each change.
 
         Args:
-            timeout: seconds; by default without end.
+            seconds: stop after this long; default: never.
 
         Raises:
-            JobFailed: the job has failed or is invalid, with the message of its condition.
-            WaitTimeout: it has not ended in time.
-            NotFound: it has been deleted.
-            ClientError: a request failed.
+            NotFound: it has been deleted, or another one has its name.
+            ClientError: the request failed.
         """
-        job = self.wait_for(timeout=timeout)
-        if job.phase is not JobPhase.SUCCEEDED:
-            raise JobFailed(f"{job.name} {job.phase.lower()}: {job.message}")
-        return result_of(job)
+        for stored in self._resources.watch(self.name, seconds=seconds):
+            yield self._read(stored)
 
-    def wait_for(self, phases: Iterable[str] = (), timeout: float | None = None) -> Job:
-        """Wait until the job has one of `phases`, or has ended, and return it.
+    def wait_for(self, phases: Iterable[str] = (), timeout: float | None = None) -> T:
+        """Wait until the object has one of `phases`, or has ended in any way, and return it.
+
+        Args:
+            phases: such as `Running`; without any, wait for the end.
+            timeout: seconds; default: wait forever.
 
         Raises:
-            WaitTimeout: it has not got there in time.
+            WaitTimeout: it has reached none of the phases in time.
             NotFound: it has been deleted.
             ClientError: a request failed.
         """
         wanted = frozenset(phases)
-        for job in self.watch(seconds=timeout):
-            restarting = job.is_restarting_on_request
-            if job.is_finished or (job.phase in wanted and job.is_current and not restarting):
-                return job
-        reason = f": {self._job.message}" if self._job.message else ""
-        raise WaitTimeout(f"{self.name} is {self._job.phase} after {timeout:g} s{reason}")
+        for stored in self.watch(seconds=timeout):
+            if stored.is_finished or stored.has_reached(wanted):
+                return stored
+        reason = f": {self._stored.message}" if self._stored.message else ""
+        raise WaitTimeout(f"{self.name} is {self._stored.phase} after {timeout:g} s{reason}")
 
-    def logs(
-        self,
-        role: str | None = None,
-        index: int | None = None,
-        attempt: int | None = None,
-        since: float | None = None,
-        tail: int | None = None,
-        follow: bool = False,
-    ) -> Iterator[LogLine]:
-        """Yield the lines of the replicas' logs, in order of time.
+    def suspend(self) -> T:
+        """Have the jobs save a checkpoint and stop; a sweep creates no new ones. `resume` continues from there.
 
-        Args:
-            role: such as `worker`; by default all.
-            index: of the replica in its role; by default all.
-            attempt: number of one whose pods are kept; by default the latest of each replica.
-            since: only lines of the last so many seconds.
-            tail: only so many lines at the end of each log.
-            follow: go on as lines are written, in later attempts too, until the job has ended. Then lines of
-                different replicas are in the order in which they arrive.
+        Python warns (`warnings.warn`) if jobs without checkpoints lose steps: see `loss` of the job or sweep.
 
         Raises:
-            NotFound: the job was deleted.
+            NotPossible: it has finished.
+            NotFound: it has been deleted.
             ClientError: a request failed.
         """
-        options = LogOptions(role=role, index=index, attempt=attempt, since=since, tail=tail)
-        if not follow:
-            yield from self.lines(options)
-            return
-        for event in self.follow(options):
-            if isinstance(event, list):
-                yield from event
+        self._unfinished("suspended")
+        return self._warned(self._patch(self._suspension(suspend=True)))
 
-    def tail(self, lines: int = 10, role: str | None = None, index: int | None = None) -> list[LogLine]:
-        """Return the last lines of each log, in order of time.
+    def resume(self) -> T:
+        """Continue from the last checkpoints.
 
         Raises:
+            NotPossible: it has finished.
+            NotFound: it has been deleted.
             ClientError: a request failed.
         """
-        return list(self.logs(role, index, tail=lines))
-
-    def lines(self, options: LogOptions) -> Iterator[LogLine]:
-        """Yield the lines that the logs have now, in order of time.
-
-        Raises:
-            ClientError: a request failed.
-        """
-        return logs.read(self._client, self._job, options)
-
-    def follow(self, options: LogOptions | None = None) -> Iterator[LogEvent]:
-        """Yield the job after each change, lines of its logs as they arrive and the end of each, until all have ended.
-
-        Raises:
-            NotFound: the job was deleted.
-            ClientError: a request failed.
-        """
-        for event in logs.follow(self._client, self._job, options or LogOptions()):
-            if isinstance(event, Job):
-                self._job = event
-            yield event
+        self._unfinished("resumed")
+        return self._patch(self._suspension(suspend=False))
 
     def delete(self) -> None:
-        """Delete the job, and no other one of its name."""
-        self._client.delete(self.name, uid=self._job.uid)
-
-    def wait_deleted(self, timeout: float | None = None) -> None:
-        """Wait until the job and its pods are deleted, after `delete`.
+        """Delete the object, a sweep with its jobs, but not another object of its name.
 
         Raises:
-            WaitTimeout: they are not gone in time.
+            NotFound: it has been deleted.
+            ClientError: the request failed.
+        """
+        self._resources.delete(self.name, uid=self._stored.uid)
+
+    def wait_deleted(self, timeout: float | None = None) -> None:
+        """Wait, after `delete`, until the object is deleted: a job with its pods; the cluster deletes a sweep's jobs.
+
+        Args:
+            timeout: seconds; default: wait forever.
+
+        Raises:
+            WaitTimeout: something is left after the timeout.
             ClientError: a request failed.
         """
-        end = None if timeout is None else time.monotonic() + timeout
+        end = float("inf") if timeout is None else time.monotonic() + timeout
         pause = _FIRST_PAUSE
-        while remaining := self._remaining():
-            if end is not None and time.monotonic() >= end:
+        while remaining := patiently(self._remaining, end):
+            if time.monotonic() >= end:
                 raise WaitTimeout(f"after {timeout:g} s there is still {remaining}")
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _remaining(self) -> str:
-        """Return the remaining objects as text: the job, or its pods; "" if all are deleted."""
+        """Return what is not deleted yet, as text; "" if all is."""
         with contextlib.suppress(NotFound):
-            if self._client.get(self.name).uid == self._job.uid:
-                return f'job "{self.name}"'
-        owned = [
-            pod["metadata"]["name"]
-            for pod in self._client.pods(self.name)
-            if any(owner["uid"] == self._job.uid for owner in pod["metadata"].get("ownerReferences") or ())
-        ]
-        return f"{count(len(owned), 'pod')} of it, such as {owned[0]}" if owned else ""
+            if self._resources.get(self.name).uid == self._stored.uid:
+                return self._text()
+        return ""
 
-    def suspend(self) -> Job:
-        """Have the job save a checkpoint and stop."""
-        return self._read(self._client.suspend(self.name))
+    @staticmethod
+    @abstractmethod
+    def _suspension(*, suspend: bool) -> Json:
+        """Return the change that suspends or resumes the object."""
 
-    def resume(self) -> Job:
-        """Continue the job from its last checkpoint."""
-        return self._read(self._client.resume(self.name))
+    def _unfinished(self, done: str) -> T:
+        """Read the object again and return it, if a change still has an effect on it."""
+        stored = self.refresh()
+        if stored.is_final:
+            raise NotPossible(f"{self._text()} cannot be {done}: it has finished ({stored.phase})")
+        return stored
 
-    def restart(self) -> Job:
-        """Restart the gang; the restart is not counted."""
-        return self._read(self._client.restart(self.name))
+    def _patch(self, change: Json) -> T:
+        return self._read(self._resources.patch(self.name, change))
 
-    def scale(self, workers: int) -> Job:
-        """Set the number of workers."""
-        return self._read(self._client.scale(self.name, workers))
+    def _text(self) -> str:
+        return f'{self._resources.kind.noun} "{self.name}"'
 
-    def events(self) -> list[Event]:
-        """Return the events of the job and its pods, newest last."""
-        return self._client.events(self.name)
+    @staticmethod
+    def _warned(stored: T) -> T:
+        """Return an object whose replicas end, after a warning of Python about its `loss`."""
+        if stored.loss:
+            warnings.warn(stored.loss, stacklevel=3)  # the line that calls the handle
+        return stored
 
-    def _read(self, job: Job) -> Job:
-        if job.uid != self._job.uid:
-            raise NotFound(f"job {self.name} was deleted; another one has its name now")
-        self._job = job
-        return job
+    def _read(self, stored: T) -> T:
+        if stored.uid != self._stored.uid:
+            raise NotFound(f"{self._resources.kind.noun} {self.name} was deleted; another one has its name now")
+        self._stored = stored
+        return stored

@@ -15,7 +15,7 @@ _FILES: Final = (".gitignore", ".tfdistignore")
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """The patterns that apply in a folder: its own, and those of the folders above it."""
+    """The patterns that apply in a folder: its own patterns, and those in the folders above it."""
 
     levels: tuple[tuple[Path, GitIgnoreSpec], ...] = ()
     """Folder and patterns, from the outermost to the innermost."""

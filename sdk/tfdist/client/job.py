@@ -1,23 +1,18 @@
 """A job as the API server has it, and its outcome."""
 
-import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 from tfdist import outcome
 from tfdist.api.status import EvaluationResult, ExportStatus, JobPhase, ReplicaFailure, TFDistJobStatus
-from tfdist.client.stored import StoredObject
+from tfdist.client.stored import Workload
 from tfdist.printable import printable
 from tfdist.render.names import RESTART_ANNOTATION
 
-FINAL: Final = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED})
-"""Phases that never change again."""
-FINISHED: Final = FINAL | {JobPhase.INVALID}
-
 
 @dataclass(frozen=True)
-class Job(StoredObject):
+class Job(Workload):
     """A stored job: its manifest, and the typed status."""
 
     @cached_property
@@ -41,15 +36,9 @@ class Job(StoredObject):
         annotations = self.manifest["metadata"].get("annotations") or {}
         return annotations.get(RESTART_ANNOTATION, self.status.restarted_at) != self.status.restarted_at
 
-    @property
-    def is_current(self) -> bool:
-        """Whether the status is that of the stored specification."""
-        return self.status.observed_generation == self.generation
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the job has ended. An invalid job can be corrected, but does nothing until then."""
-        return self.phase in FINISHED and self.is_current
+    def has_reached(self, phases: Collection[str]) -> bool:
+        """Return whether the stored specification, and the last request for a restart, have led to one of `phases`."""
+        return super().has_reached(phases) and not self.is_restarting_on_request
 
     @property
     def message(self) -> str:
@@ -71,13 +60,6 @@ class Job(StoredObject):
     def exit_code(self) -> int:
         """Exit code of a finished job, see `outcome.exit_code`."""
         return outcome.exit_code(self.status)
-
-
-def with_warning(job: Job) -> Job:
-    """Return a job whose replicas end, after a warning of Python about its `loss`."""
-    if job.loss:
-        warnings.warn(job.loss, stacklevel=3)
-    return job
 
 
 @dataclass(frozen=True, slots=True)

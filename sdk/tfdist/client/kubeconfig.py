@@ -1,4 +1,4 @@
-"""Which cluster and namespace the client uses: those of kubectl, or of the pod that it runs in."""
+"""Which cluster and namespace the client uses: the same as kubectl, or its pod's if it runs in one."""
 
 import contextlib
 import os
@@ -37,15 +37,15 @@ class Connection:
 
 
 def connection(kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> Connection:
-    """Return the connection of a context, by default the current one.
+    """Return the connection of a context, by default of the current context.
 
     Args:
-        kubeconfig: file; by default those of `KUBECONFIG`, then `~/.kube/config`. Without such a file, in a pod, the
-            cluster and the service account of the pod are used.
+        kubeconfig: path of a file; default: the files that `KUBECONFIG` names, then `~/.kube/config`. If no file exists
+            and this runs in a pod, the cluster and the service account of the pod are used.
         context: name of a context.
 
     Raises:
-        NoCluster: there is no configuration, or no such context in it.
+        NoCluster: no configuration exists, or it does not have the context.
     """
     files = _files(kubeconfig)
     if any(Path(file).expanduser().is_file() for file in files.split(os.pathsep) if file):

@@ -15,10 +15,10 @@ class LocalLogs:
     """Reads the logs of a run, each line once."""
 
     def __init__(self, run: LocalRun, options: LogOptions) -> None:
-        """Take the run and the lines that are wanted.
+        """Read the lines of a run that the options select.
 
         Raises:
-            NotPossible: those of an attempt or a time are; the files have neither.
+            NotPossible: the options select an attempt or a time, which the files do not have.
         """
         if options.attempt is not None or options.since is not None:
             raise NotPossible(f"logs of this machine have neither attempts nor times: read {run.path / 'logs'}")

@@ -57,7 +57,7 @@ class LocalRun:
             )
 
     def manifest(self) -> Json | None:
-        """Return the job with its status; None if there is none."""
+        """Return the job with its status; None if the directory has no job."""
         is_running = self.is_alive()  # before the status is read, which is written before the process ends
         stored = _read(self.path / background.JOB)
         if stored is None:

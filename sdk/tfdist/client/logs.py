@@ -34,15 +34,15 @@ class LogOptions:
     """Which lines are read."""
 
     replicas: frozenset[str] | None = None
-    """Names such as `worker-0`; by default all."""
+    """Only these replicas, such as `worker-0`; default: all."""
     role: str | None = None
     index: int | None = None
     attempt: int | None = None
-    """By default the latest attempt of each replica, and those that begin later."""
+    """Default: the latest attempt of each replica, and attempts that begin later."""
     since: float | None = None
-    """Only lines of the last so many seconds."""
+    """Only lines of the last `since` seconds."""
     tail: int | None = None
-    """Only so many lines at the end of each log, and those that are written later."""
+    """Only the last `tail` lines of each log, and all lines that are written later."""
 
     def __post_init__(self) -> None:
         if self.tail is not None and self.tail < 1:
@@ -79,7 +79,7 @@ class LogSource:
 
     @property
     def label(self) -> str:
-        """Name that its lines have: that of the replica, or `worker-0/fetch`."""
+        """Name that its lines have: the replica's name, or `worker-0/fetch`."""
         if self.container == MAIN_CONTAINER:
             return self.name
         return f"{self.name}/{self.container.removeprefix(_OWN_INIT)}"
@@ -229,7 +229,7 @@ class ContainerLog:
         }
 
     def _age(self) -> float:
-        """Return the seconds since the reading began; not every clock counts those of a sleeping computer."""
+        """Return the seconds since the reading began; not every clock counts while the computer sleeps."""
         return max(time.monotonic() - self._opened, time.time() - self._opened_at)
 
     def _has_ended(self) -> bool:

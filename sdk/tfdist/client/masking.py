@@ -37,7 +37,7 @@ _ASSIGNED: Final = re.compile(
     r"(\\*[\"'])?)((?(2)[^\"'\\\n]+|[^\s\"'\\&,;)}\]]+))",
     re.IGNORECASE,
 )
-"""A name that ends like that of a secret, as in `export API_KEY=...`, `password: ...` and `"token": "..."`."""
+"""A name that ends like a secret's name, as in `export API_KEY=...`, `password: ...` and `"token": "..."`."""
 _GIVEN: Final = re.compile(
     r"(-[\w.-]{0,60}?(?:secret|token|passw(?:or)?d|passphrase|pwd|api[_-]?key|access[_-]?key)[ \t]{1,8})"
     r"([^\s-]\S*)",
@@ -158,7 +158,7 @@ def patterns_masked(text: str) -> str:
 
 
 def _is_reference(value: str) -> bool:
-    """Return whether a value is masked already, or is that of a variable."""
+    """Return whether a value is masked already, or refers to a variable."""
     return value.startswith((MASK, "$"))
 
 

@@ -41,6 +41,6 @@ def _with_parents(name: str) -> Iterator[str]:
 
 
 def _file_of(name: str, root: Path) -> str | None:
-    """Return the path of a module below `root`; None if there is none."""
+    """Return the path of a module below `root`; None if it does not exist."""
     path = name.replace(".", "/")
     return next((file for file in (f"{path}.py", f"{path}/__init__.py") if (root / file).is_file()), None)

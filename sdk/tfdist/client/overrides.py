@@ -58,7 +58,7 @@ def _set(root: dict[str, Any], path: tuple[Step, ...], value: Any, text: str) ->
 
 
 def _child(place: Any, step: Step, new: Any, text: str, parent: tuple[Step, ...], *, replace: bool = False) -> Any:
-    """Return the value at a step of a list or object; `new` is stored there if there is none, or to replace it."""
+    """Return the value at a step of a list or object; `new` is stored there if it has none, or to replace it."""
     location = messages.join_path(parent)
     if isinstance(step, str) and not isinstance(place, dict):
         raise Invalid(f"{text}: {location} is {messages.format_value(place)}, and has no fields")

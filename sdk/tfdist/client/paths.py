@@ -1,4 +1,4 @@
-"""Paths of the API of jobs and sweeps."""
+"""Paths of the API of jobs, sweeps and pods."""
 
 from urllib.parse import quote
 
@@ -14,6 +14,11 @@ def jobs_path(namespace: str | None) -> str:
 def sweeps_path(namespace: str | None) -> str:
     """Return the path of the sweeps of a namespace, or with None of all."""
     return _path(SWEEP_API_VERSION, SWEEP_PLURAL, namespace)
+
+
+def pods_path(namespace: str) -> str:
+    """Return the path of the pods of a namespace."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
 
 
 def object_path(collection: str, name: str) -> str:

@@ -42,9 +42,9 @@ class PortForward:
     """Accepts connections on a local port until it is closed.
 
     Args:
-        api: where the pod is.
+        api: the API server.
         find: returns the pod; called again when a connection fails, because the pod may have been replaced.
-        port: of the pod.
+        port: the pod's port.
         local: port on 127.0.0.1; 0 for a free one.
         report: is called with a line about a connection that failed, in another thread.
 

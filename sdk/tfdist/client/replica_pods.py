@@ -8,9 +8,10 @@ from typing import Final
 from tfdist.client.api_server import ApiServer, Json
 from tfdist.client.errors import Invalid, NotFound, NotPossible
 from tfdist.client.job import Job
+from tfdist.client.paths import pods_path
 from tfdist.contract import MAIN_CONTAINER, Role, replica_name
 from tfdist.printable import printable
-from tfdist.render.names import ATTEMPT_LABEL, INDEX_LABEL, JOB_UID_LABEL, ROLE_LABEL, TENSORBOARD_LABEL
+from tfdist.render.names import ATTEMPT_LABEL, INDEX_LABEL, JOB_LABEL, JOB_UID_LABEL, ROLE_LABEL, TENSORBOARD_LABEL
 
 _ORDER: Final = tuple(map(str, Role))
 _REPLICA: Final = re.compile(rf"({'|'.join(_ORDER)})-(0|[1-9]\d*)")
@@ -68,6 +69,15 @@ def leader(job: Job) -> str:
     return replica_name(Role.CHIEF if "chief" in job.spec else Role.WORKER, 0)
 
 
+def pods_of(api: ApiServer, namespace: str, name: str) -> list[Json]:
+    """Return the pods of a job by its name, including kept pods of earlier attempts and of deleted jobs of this name.
+
+    Raises:
+        ClientError: the request failed.
+    """
+    return list(api.items(pods_path(namespace), {"labelSelector": f"{JOB_LABEL}={name}"}))
+
+
 def current_pods(api: ApiServer, job: Job) -> list[ReplicaPod]:
     """Return the newest pod of each replica, by role and index.
 
@@ -82,11 +92,11 @@ def current_pods(api: ApiServer, job: Job) -> list[ReplicaPod]:
 
 
 def replica_pod(api: ApiServer, job: Job, replica: str | None = None) -> ReplicaPod:
-    """Return the newest pod of a replica, by default of the one that leads, or after training the evaluation's.
+    """Return the newest pod of a replica, by default of the replica that leads, or after training of the evaluation.
 
     Raises:
         NotFound: it has no pod.
-        Invalid: the name is not that of a replica.
+        Invalid: no replica can have this name.
         ClientError: the request failed.
     """
     if replica is not None and not is_replica(replica):
@@ -100,7 +110,7 @@ def replica_pod(api: ApiServer, job: Job, replica: str | None = None) -> Replica
 
 
 def running_pod(api: ApiServer, job: Job, replica: str | None = None) -> ReplicaPod:
-    """Return the pod of a replica that runs, as `replica_pod`.
+    """Return the pod that `replica_pod` returns, if it runs.
 
     Raises:
         NotPossible: it does not run.
@@ -126,7 +136,7 @@ def tensorboard_pod(api: ApiServer, job: Job) -> ReplicaPod | None:
 
 
 def _list(api: ApiServer, job: Job, selector: str) -> Iterable[Json]:
-    return api.items(f"/api/v1/namespaces/{job.namespace}/pods", {"labelSelector": selector})
+    return api.items(pods_path(job.namespace), {"labelSelector": selector})
 
 
 def _attempt(pod: Json) -> tuple[int, str]:

@@ -16,6 +16,7 @@ from tfdist.client.doctor import diagnose
 from tfdist.client.errors import ClientError
 from tfdist.client.job import Job
 from tfdist.client.masking import Masking
+from tfdist.client.replica_pods import pods_of
 
 CONTENTS: Final = "contents.txt"
 
@@ -74,7 +75,7 @@ class Report:
     def _files(self) -> Iterator[File]:
         # The manifest and the pods come first: their masked values are masked in all other files too.
         job = self._masking.json(self._job.manifest, "job")
-        pods = self._read("pods.json", lambda: self._client.pods(self._job.name)) or []
+        pods = self._read("pods.json", lambda: pods_of(self._client.api, self._job.namespace, self._job.name)) or []
         masked_pods = [self._masking.json(pod, f"pods.{pod['metadata']['name']}") for pod in pods]
         yield _json("job.json", self._masking.json(job, "job"))
         if pods or not self.unread:

@@ -59,9 +59,9 @@ def check_rights(api: ApiServer, namespace: str, minor: int) -> Iterator[Check]:
     """Yield one check for each group of commands that the user may not use, or one for all.
 
     Args:
-        api: where to ask.
-        namespace: of the jobs.
-        minor: of the version of Kubernetes.
+        api: the API server.
+        namespace: where the jobs are.
+        minor: minor version of Kubernetes.
 
     Raises:
         ClientError: a request failed.

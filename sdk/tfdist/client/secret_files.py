@@ -36,7 +36,7 @@ _CONTENT: Final = re.compile(
     rb'^\s{0,80}"?client-key-data"?\s*:|^apiVersion:\s*v1\s[\s\S]{0,4096}^kind:\s*Config\s*$',
     re.MULTILINE,
 )
-"""A private key, that of a service account, and a kubeconfig."""
+"""A private key, a service account's key, and a kubeconfig."""
 _LONGEST: Final = 256 << 10
 """Bytes of a file whose content is read: files of credentials are small."""
 

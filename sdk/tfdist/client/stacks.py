@@ -1,4 +1,4 @@
-"""Python stacks of a replica, from its report port: those of the training process if the launcher runs it."""
+"""Python stacks of a replica, from its report port: of the training process if the launcher runs it."""
 
 from typing import Final
 
@@ -22,8 +22,8 @@ def stacks(api: ApiServer, pod: ReplicaPod, seconds: float) -> str:
     """Return the stacks of a replica that runs.
 
     Args:
-        api: where the pod is.
-        pod: of the replica.
+        api: the API server.
+        pod: the replica's pod.
         seconds: how long to wait for each part of the answer.
 
     Raises:

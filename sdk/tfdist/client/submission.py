@@ -20,7 +20,7 @@ from tfdist.render.source import ARCHIVE_KEY
 from tfdist.validation import ValidationFailed
 
 _CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Those of the API server's `generateName`: without vowels, so that they form no word."""
+"""The characters of the API server's `generateName`: without vowels, so that they form no word."""
 _SUFFIX: Final = 5
 
 
@@ -38,16 +38,16 @@ def manifest_of(job: TFDistJob | Mapping[str, Any]) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job or sweep, the ConfigMaps of its user, which outlive it, and that of its code, which goes with it."""
+    """A job or sweep, its user's ConfigMaps, which outlive it, and the ConfigMap of its code, which goes with it."""
 
     job: Json
     config_maps: tuple[Json, ...] = ()
     code: Json | None = None
     id: str = field(default_factory=lambda: secrets.token_hex(8))
-    """Annotation of all objects, by which those of a request whose answer was lost are known."""
+    """Annotation of all objects: it identifies the objects of a request whose answer was lost."""
 
     def in_namespace(self, namespace: str) -> "Submission":
-        """Return the same objects, those without a namespace in this one."""
+        """Return the same objects; an object without a namespace gets this one."""
         place = {"namespace": namespace}
         job, *others = [
             manifest | {"metadata": place | manifest["metadata"]}
@@ -64,7 +64,7 @@ def prepare(
 
     Args:
         job: the manifest.
-        namespace: of a job without one; empty for none.
+        namespace: for a job without a namespace; "" leaves it out.
         archive: the code.
         config_maps: ConfigMaps that the job refers to.
 

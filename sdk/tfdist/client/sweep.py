@@ -9,12 +9,8 @@ from typing import Any, Final
 from tfdist import outcome
 from tfdist.api.sweep_resource import trial_name
 from tfdist.api.sweep_status import SweepCondition, SweepPhase, TFDistSweepStatus, TrialPhase
-from tfdist.client.stored import StoredObject
+from tfdist.client.stored import Workload
 from tfdist.reasons import SweepReason
-
-FINAL: Final = frozenset({SweepPhase.SUCCEEDED, SweepPhase.FAILED})
-"""Phases that never change again."""
-FINISHED: Final = FINAL | {SweepPhase.INVALID}
 
 _FAILED: Final = 1
 _PREFIX: Final = "parameters."
@@ -23,7 +19,7 @@ _LAST: Final = ("reason", "checkpoint", "gpuSeconds", "cpuSeconds")
 
 
 @dataclass(frozen=True)
-class Sweep(StoredObject):
+class Sweep(Workload):
     """A stored sweep: its manifest, and the typed status."""
 
     @cached_property
@@ -35,16 +31,6 @@ class Sweep(StoredObject):
     def phase(self) -> SweepPhase:
         """The phase; Pending before the controller has seen the sweep."""
         return self.status.phase or SweepPhase.PENDING
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the status describes the stored specification."""
-        return self.status.observed_generation == self.generation
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the sweep has ended. An invalid one can be corrected, but does nothing until then."""
-        return self.phase in FINISHED and self.is_current
 
     @property
     def condition(self) -> SweepCondition | None:
@@ -179,7 +165,7 @@ def _row(trial: Trial, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _template(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the specification of the jobs."""
+    """Return the specification that the jobs get."""
     return (spec.get("template") or {}).get("spec") or {}
 
 

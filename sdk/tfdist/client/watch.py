@@ -46,13 +46,13 @@ def watch_object(api: ApiServer, path: str, name: str, *, seconds: float | None 
     """Yield an object, and again after each change.
 
     Args:
-        api: where to ask.
-        path: of the list that has it.
-        name: of the object.
-        seconds: end after so many; by default never.
+        api: the API server.
+        path: path of the list that has the object.
+        name: the object's name.
+        seconds: stop after this long; default: never.
 
     Raises:
-        NotFound: there is no such object, or it has been deleted.
+        NotFound: the object does not exist, or has been deleted.
         NoCluster: the API server did not answer at the first request, or for five minutes.
         ClientError: a request failed.
     """
@@ -93,7 +93,7 @@ def _changes(api: ApiServer, path: str, name: str, stored: Json, deadline: float
 
 
 def watch_list(api: ApiServer, path: str, selector: str) -> Iterator[Json]:
-    """Yield the objects of a list that have certain labels, and each again after a change, without end.
+    """Yield the objects of a list that have certain labels, and each again after a change; never stop.
 
     Objects may be yielded again without a change; deleted ones are not reported.
 
@@ -111,12 +111,12 @@ def watch_list(api: ApiServer, path: str, selector: str) -> Iterator[Json]:
 
 
 def watch_collection(api: ApiServer, path: str, name: str | None = None) -> Iterator[list[Json]]:
-    """Yield all objects of a list, and again after each change, without end.
+    """Yield all objects of a list, and again after each change; never stop.
 
     Args:
-        api: where to ask.
-        path: of the list.
-        name: only the object of that name; it need not exist.
+        api: the API server.
+        path: path of the list.
+        name: only the object of this name; it need not exist.
 
     Raises:
         ClientError: the first request failed, or a later one while the API server answers.
@@ -163,7 +163,7 @@ def patiently(request: Callable[[], T], deadline: float = float("inf")) -> T:
     """Return the answer to a request, repeated with growing pauses while the API server is away.
 
     Raises:
-        NoCluster, Unavailable: there is no answer for five minutes, or up to the deadline.
+        NoCluster, Unavailable: the API server does not answer for five minutes, or up to the deadline.
     """
     patience, pause = Patience(), FIRST_PAUSE
     while True:

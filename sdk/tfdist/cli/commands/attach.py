@@ -19,15 +19,15 @@ from tfdist.cli.kinds import JOB, Reference
 from tfdist.cli.log_view import LogView, leader_name, new_console, shown_replicas
 from tfdist.cli.options import AllReplicas, Name
 from tfdist.cli.output import message
-from tfdist.client.handle import JobHandle
 from tfdist.client.job import Job, result_of
+from tfdist.client.job_handle import JobHandle
 from tfdist.client.logs import LogOptions, LogSource
 from tfdist.contract import MAIN_CONTAINER
 from tfdist.local import progress
 
 if TYPE_CHECKING:
     from tfdist.client.client import Client
-    from tfdist.client.sweeps import SweepHandle
+    from tfdist.client.sweep_handle import SweepHandle
 
 
 @command

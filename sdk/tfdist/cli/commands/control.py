@@ -14,7 +14,7 @@ from tfdist.cli.completion import job_names
 from tfdist.cli.connection import Connection
 from tfdist.cli.errors import CommandError
 from tfdist.cli.exit_code import ExitCode
-from tfdist.cli.find import name_of, suggesting, to_copy
+from tfdist.cli.find import attach, name_of, suggesting, to_copy
 from tfdist.cli.kinds import JOB, Reference
 from tfdist.cli.options import JobName, Names, Timeout, seconds
 from tfdist.cli.output import collected_warnings, message, show_warnings
@@ -22,10 +22,7 @@ from tfdist.client.errors import ClientError, Invalid, NoCluster, Unauthorized, 
 
 if TYPE_CHECKING:
     from tfdist.client.client import Client
-    from tfdist.client.handle import JobHandle
-    from tfdist.client.sweeps import SweepHandle
-
-    Handle = JobHandle | SweepHandle
+    from tfdist.client.handle import Handle
 
 _IMMUTABLE: Final = "worker.replicas of a running job is immutable"
 
@@ -110,11 +107,11 @@ def delete(
     end = _end(timeout, wait=wait)
     client = connection.client()
 
-    def remove(reference: Reference) -> "Handle":
+    def remove(reference: Reference) -> "Handle[Any]":
         kind, name = reference
         objects = kind.of(client)
         with suggesting(objects, name):
-            handle = objects.attach(name)
+            handle: Handle[Any] = objects.attach(name)
         handle.delete()
         print(f"{kind.resource}/{name} deleted", flush=True)
         return handle
@@ -127,7 +124,8 @@ def delete(
 class Action:
     """A change of the run of a job or sweep."""
 
-    request: Callable[[Any, str], Any]
+    request: Callable[[Any], object]
+    """Sends the request by the handle of the job or sweep."""
     done: str
     phases: tuple[JobPhase, ...]
     """Phases that the action leads to."""
@@ -135,9 +133,9 @@ class Action:
     """Whether replicas start after it."""
 
 
-SUSPEND: Final = Action(lambda objects, name: objects.suspend(name), "suspended", (JobPhase.SUSPENDED,), starts=False)
-RESUME: Final = Action(lambda objects, name: objects.resume(name), "resumed", _STARTED, starts=True)
-RESTART: Final = Action(lambda objects, name: objects.restart(name), "restarted", _STARTED, starts=True)
+SUSPEND: Final = Action(lambda handle: handle.suspend(), "suspended", (JobPhase.SUSPENDED,), starts=False)
+RESUME: Final = Action(lambda handle: handle.resume(), "resumed", _STARTED, starts=True)
+RESTART: Final = Action(lambda handle: handle.restart(), "restarted", _STARTED, starts=True)
 
 
 def change(
@@ -146,11 +144,12 @@ def change(
     """Change the run of jobs and sweeps and return the exit code."""
     end = _end(timeout, wait=wait)
 
-    def request(reference: Reference) -> "Handle":
+    def request(reference: Reference) -> "Handle[Any]":
         kind, name = reference
         objects = kind.of(client)
         with suggesting(objects, name), collected_warnings() as caught:
-            handle: Handle = objects.handle(action.request(objects, name))
+            handle: Handle[Any] = objects.attach(name)
+            action.request(handle)
         print(f"{kind.resource}/{name} {action.done}", flush=True)
         show_warnings(caught)
         return handle
@@ -165,9 +164,9 @@ def change(
 
 def set_workers(client: "Client", name: str, workers: int) -> int:
     """Set the number of workers of a job and return the exit code."""
+    handle = attach(client, name)
     try:
-        with suggesting(client, name):
-            job = client.scale(name, workers)
+        job = handle.scale(workers)
     except Invalid as error:
         if _IMMUTABLE not in str(error):
             raise
@@ -186,8 +185,8 @@ def _references(connection: Connection, names: Sequence[str]) -> list[Reference]
 
 
 def _change_each(
-    references: Sequence[Reference], request: "Callable[[Reference], Handle]"
-) -> "tuple[list[Handle], int]":
+    references: Sequence[Reference], request: "Callable[[Reference], Handle[Any]]"
+) -> "tuple[list[Handle[Any]], int]":
     """Return the handles of what was changed, and exit code 2 if a request failed; the others are still changed.
 
     Raises:
@@ -205,7 +204,7 @@ def _change_each(
     return handles, code
 
 
-def _wait(handle: "Handle", phases: tuple[JobPhase, ...], end: float | None) -> int:
+def _wait(handle: "Handle[Any]", phases: tuple[JobPhase, ...], end: float | None) -> int:
     try:
         stored = handle.wait_for(phases, _remaining(end))
     except WaitTimeout as error:
@@ -218,7 +217,7 @@ def _wait(handle: "Handle", phases: tuple[JobPhase, ...], end: float | None) -> 
     return ExitCode.OK if stored.phase in phases else ExitCode.NEGATIVE
 
 
-def _wait_deleted(handle: "Handle", end: float | None) -> int:
+def _wait_deleted(handle: "Handle[Any]", end: float | None) -> int:
     try:
         handle.wait_deleted(timeout=_remaining(end))
     except WaitTimeout as error:
@@ -246,7 +245,7 @@ def _remaining(end: float | None) -> float | None:
     return None if end is None else max(0.0, end - time.monotonic())
 
 
-def _next(client: "Client", references: Sequence[Reference], handles: "Sequence[Handle]") -> str:
+def _next(client: "Client", references: Sequence[Reference], handles: "Sequence[Handle[Any]]") -> str:
     """Return the command that shows the effect."""
     group = references[0].kind.group
     if len(handles) > 1:

@@ -14,9 +14,9 @@ from tfdist.cli.find import attach
 from tfdist.cli.options import JobName
 from tfdist.cli.output import YELLOW, has_colour, message, width_of, write_lines
 from tfdist.cli.tables import Column, Row, ages, format_rows, headings_of, table, text_rows, widths_of
-from tfdist.client.client import Client
 from tfdist.client.errors import NotFound
 from tfdist.client.events import Event
+from tfdist.client.job_handle import JobHandle
 from tfdist.timestamps import rfc3339
 
 _TYPE: Final = Column("TYPE", colours={"Warning": YELLOW}, width=7)
@@ -42,10 +42,9 @@ def events(
 
     Exits 0, also if there are none; or 2 if the job does not exist or a request fails, 130 after Ctrl-C.
     """
-    client = connection.client()
-    handle = attach(client, name)
+    handle = attach(connection.client(), name)
     if follow:
-        _follow(client, name)
+        _follow(handle)
         return ExitCode.OK
     events = handle.events()
     if not events:
@@ -65,9 +64,9 @@ def event_table(events: Sequence[Event], now: datetime, *, width: int | None = N
     return text_rows(_COLUMNS, rows, widths_of(_COLUMNS, rows), width=width, colour=colour)
 
 
-def _follow(client: Client, name: str) -> None:
+def _follow(handle: JobHandle) -> None:
     columns = (Column("TIME"), *_COLUMNS[1:])
-    minimum_widths = (_TIME, _TYPE.width, _REASON, len(name) + _SUFFIX, 0)
+    minimum_widths = (_TIME, _TYPE.width, _REASON, len(handle.name) + _SUFFIX, 0)
 
     def write(row: Row) -> None:
         widths = [max(width, len(cell)) for width, cell in zip(minimum_widths, row, strict=True)]
@@ -80,10 +79,10 @@ def _follow(client: Client, name: str) -> None:
 
     write(headings_of(columns))
     try:
-        for event in client.follow_events(name):
+        for event in handle.follow_events():
             write([rfc3339(event.last), *_cells(event)])
     except NotFound:
-        message(f"{name} was deleted")
+        message(f"{handle.name} was deleted")
 
 
 def _cells(event: Event) -> list[str]:

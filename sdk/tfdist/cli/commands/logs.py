@@ -1,7 +1,6 @@
 """`tfdist logs JOB [ROLE-INDEX]`: prints or follows the logs of the replicas of a job."""
 
 import re
-from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated, Final
 
@@ -16,11 +15,10 @@ from tfdist.cli.find import attach
 from tfdist.cli.log_view import LogView, check_replica, new_console, shown_replicas
 from tfdist.cli.options import AllReplicas, JobName, seconds
 from tfdist.cli.output import message
-from tfdist.client.client import Client
 from tfdist.client.follow import sources
-from tfdist.client.handle import JobHandle
 from tfdist.client.job import Job
-from tfdist.client.logs import LogOptions, LogSource, log_source
+from tfdist.client.job_handle import JobHandle
+from tfdist.client.logs import LogOptions, log_source
 
 _BATCH: Final = 1000
 """Lines that are written at once."""
@@ -77,8 +75,8 @@ def logs(
     if follow:
         _follow(handle, options, view)
         return ExitCode.OK
-    if not sources(client, job, options):
-        message(_no_lines_text(client, job, options))
+    if not sources(client.api, job, options):
+        message(_no_lines_text(handle, options))
         return ExitCode.NEGATIVE
     lines = handle.lines(options)
     while batch := list(islice(lines, _BATCH)):
@@ -117,18 +115,14 @@ def _attempt(job: Job, attempt: int | None, *, previous: bool) -> int | None:
     return job.status.attempt - 1
 
 
-def _no_lines_text(client: Client, job: Job, options: LogOptions) -> str:
+def _no_lines_text(handle: JobHandle, options: LogOptions) -> str:
     """Return why there are no logs."""
+    job = handle.job
     if options.attempt is None:
         return f"{job.name} has no logs: {job.phase}: {job.message}" if job.message else f"{job.name} has no logs"
-    attempts = sorted({source.attempt for source in _sources(client, job)})
+    attempts = sorted({source.attempt for pod in handle.pods() if (source := log_source(pod))})
     description = f"attempt {', '.join(map(str, attempts))}" if attempts else "no attempt"
     return f"{job.name} has no logs of attempt {options.attempt}: there are pods of {description}"
-
-
-def _sources(client: Client, job: Job) -> Iterator[LogSource]:
-    pods = map(log_source, client.pods(job.name))
-    return (source for source in pods if source is not None)
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:

@@ -20,6 +20,7 @@ from tfdist.client.errors import ClientError
 if TYPE_CHECKING:
     from tfdist.client.client import Client
     from tfdist.client.events import Event
+    from tfdist.client.job_handle import JobHandle
 
 Output = Annotated[
     Literal["wide", "json", "yaml", "name"] | None,
@@ -99,15 +100,15 @@ def print_description(client: "Client", reference: Reference) -> int:
     objects = kind.of(client)
     with suggesting(objects, name):
         stored = objects.get(name)
-    events = _events(client, name) if kind is JOB else ()
+    events = _events(client.jobs.handle(stored)) if kind is JOB else ()
     width, colour = width_of(sys.stdout), has_colour(sys.stdout)
     write_lines(description(kind, stored, events, datetime.now(UTC), width=width, colour=colour))
     return ExitCode.OK
 
 
-def _events(client: "Client", name: str) -> "list[Event] | str":
+def _events(handle: "JobHandle") -> "list[Event] | str":
     """Return the events of a job, or why they cannot be read: the rest of a description is still of use."""
     try:
-        return client.events(name)
+        return handle.events()
     except ClientError as error:
         return f"not available: {error}"

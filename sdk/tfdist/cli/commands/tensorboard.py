@@ -20,8 +20,8 @@ from tfdist.cli.options import JobName
 from tfdist.cli.output import message
 from tfdist.client.client import Client
 from tfdist.client.errors import NotPossible
-from tfdist.client.handle import JobHandle
 from tfdist.client.job import Job
+from tfdist.client.job_handle import JobHandle
 from tfdist.client.port_forward import HOST, PortForward
 from tfdist.client.replica_pods import ReplicaPod, tensorboard_pod
 from tfdist.render.tensorboard import PORT

@@ -21,7 +21,7 @@ from tfdist.cli.output import has_colour, message, width_of, write_lines
 from tfdist.cli.usage_table import top_table
 from tfdist.client.client import Client
 from tfdist.client.errors import ClientError
-from tfdist.client.job import FINAL, Job
+from tfdist.client.job import Job
 from tfdist.client.paths import jobs_path
 from tfdist.client.watch import watch_collection
 
@@ -104,7 +104,7 @@ def _watch(jobs: _JobsInBackground, *, namespaces: bool) -> int:
 
 def _lines(jobs: Sequence[Job], name: str | None, *, namespaces: bool) -> list[str]:
     """Return the table of a named job, or of the jobs that have not ended; empty if there are none."""
-    selected = [job for job in jobs if name or job.phase not in FINAL or _uses(job)]
+    selected = [job for job in jobs if name or not job.is_final or _uses(job)]
     if not selected:
         return []
     return top_table(selected, width=width_of(sys.stdout), namespaces=namespaces, colour=has_colour(sys.stdout))
