@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from support.factories import NOW, manifest
-from tfdist.client.events import Event
+from tfdist.client.events import JobEvent
 from tfdist.client.job import Job
 from tfdist.timestamps import rfc3339
 
@@ -202,14 +202,14 @@ NEWER: Final = stored(
 JOBS: Final = [RUNNING, FAILED, UNSCHEDULABLE, NEW, NEWER]
 
 
-def event(reason: str, message: str, seconds: float, **changes: Any) -> Event:
+def event(reason: str, message: str, seconds: float, **changes: Any) -> JobEvent:
     """Return an event about the job, last observed so many seconds ago."""
     last = LATER - timedelta(seconds=seconds)
     fields: dict[str, Any] = {
         "type": "Normal", "reason": reason, "message": message, "object": "job", "source": "tfdist.dev/controller",
         "first": last, "last": last, "count": 1, "uid": f"{reason}-{seconds}", "version": "1",
     }  # fmt: skip
-    return Event(**(fields | changes))
+    return JobEvent(**(fields | changes))
 
 
 EVENTS: Final = [

@@ -135,7 +135,7 @@ def test_followed_events_are_yielded_once_though_each_new_list_has_them(monkeypa
     ]
 
 
-def read(*found: dict[str, Any]) -> list[events.Event]:
+def read(*found: dict[str, Any]) -> list[events.JobEvent]:
     return events.read(cast("ApiServer", Events(*found)), JOB)
 
 

@@ -13,7 +13,7 @@ from tfdist import __version__
 from tfdist.cli.command_line import LazyGroup
 from tfdist.cli.command_table import COMMANDS, SWEEP_COMMANDS, SWEEP_HELP
 from tfdist.cli.errors import CommandError, missing_package
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.kinds import SWEEP
 from tfdist.cli.output import message
 from tfdist.client.errors import ClientError
@@ -90,17 +90,17 @@ def _guarded(command: Callable[[], int], *, debug: bool) -> int:
         raise
     except (CommandError, ClientError) as error:
         message(error)
-        return ExitCode.FAILED
+        return CommandExitCode.FAILED
     except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
+        return CommandExitCode.INTERRUPTED
     except BrokenPipeError:
         # the reader, such as `head`, has closed the pipe; Python would report it again at the flush at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.CLOSED_PIPE
+        return CommandExitCode.CLOSED_PIPE
     except Exception as error:
         if advice := missing_package(error):
             message(advice)
-            return ExitCode.FAILED
+            return CommandExitCode.FAILED
         return _report_bug(error, debug=debug)
     return code
 
@@ -111,4 +111,4 @@ def _report_bug(error: Exception, *, debug: bool) -> int:
     advice = "report it with the file and" if debug else "run again with --debug, and report it with"
     text = f"internal error ({type(error).__name__}: {error}). This is a bug: {advice} the text"
     message(f"tfdist {__version__}: {text}")
-    return ExitCode.BUG
+    return CommandExitCode.BUG

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.kinds import JOB
 from tfdist.cli.options import CONNECTION
 
@@ -35,7 +35,7 @@ class WithCommand(TyperCommand):
 def command(function: Callable[..., int]) -> Any:
     """Return the command that a function declares, as Typer reads its signature and docstring.
 
-    Two parameters are not options: `connection` is a `Connection`, and the command has its three options;
+    Two parameters are not options: `connection` is a `ClusterOptions`, and the command has its three options;
     `after_dashes` has the arguments after `--`, a command line of their own.
     """
     signature = inspect.signature(function)
@@ -45,7 +45,7 @@ def command(function: Callable[..., int]) -> Any:
     def run(ctx: typer.Context, **values: Any) -> int:
         if "connection" in injected:
             options = {option: values.pop(option) for option in CONNECTION}
-            values["connection"] = Connection(**options, kind=ctx.obj or JOB)
+            values["connection"] = ClusterOptions(**options, kind=ctx.obj or JOB)
         if "after_dashes" in injected:
             values["after_dashes"] = ctx.meta[_AFTER_DASHES]
         return function(**values)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.errors import CommandError
 from tfdist.cli.kinds import JOB, SWEEP, Kind, Reference
 
@@ -85,7 +85,7 @@ def _of_cluster(ctx: typer.Context, read: Callable[["Client"], list[str]]) -> li
     """Return what `read` returns within a second for the client of the options typed so far; else nothing."""
     logging.disable()  # the client reports a login that fails
     namespace, context, kubeconfig = map(ctx.params.get, ("namespace", "context", "kubeconfig"))
-    connection = Connection(namespace, context, kubeconfig)
+    connection = ClusterOptions(namespace, context, kubeconfig)
     found: list[str] = []
 
     def ask() -> None:

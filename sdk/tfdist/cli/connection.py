@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ClusterOptions:
     """The options `--namespace`, `--context` and `--kubeconfig`, None for the defaults of kubectl."""
 
     namespace: str | None = None

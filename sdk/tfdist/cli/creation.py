@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tfdist.cli import manifests
 from tfdist.cli.commands import attach
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import to_copy
 from tfdist.cli.kinds import JOB, Reference
 from tfdist.cli.output import collected_warnings, message, show_warnings
@@ -32,17 +32,17 @@ def create(
         manifests.write_yaml(
             sys.stdout, [(manifest, []) for manifest in (*submission.config_maps, *code, submission.job)]
         )
-        return ExitCode.OK
+        return CommandExitCode.OK
     client = connected()
     with collected_warnings() as caught:
         handle = client.jobs.create(submission, dry_run=dry_run is not None)
     show_warnings(caught)
     if dry_run is not None:
         print(f"{JOB.resource}/{handle.name} created (server dry run)")
-        return ExitCode.OK
+        return CommandExitCode.OK
     print(f"{JOB.resource}/{handle.name} created", flush=True)
     inside = client.in_namespace(handle.namespace)
     if follow:
         return attach.follow(inside, Reference(JOB, handle.name))
     message(f"follow it: {to_copy(inside, 'attach', handle.name)}")
-    return ExitCode.OK
+    return CommandExitCode.OK

@@ -26,7 +26,7 @@ from tfdist.remedies import remedy
 from tfdist.timestamps import parse_time
 
 if TYPE_CHECKING:
-    from tfdist.client.events import Event
+    from tfdist.client.events import JobEvent
     from tfdist.client.job import Job
     from tfdist.client.stored import StoredObject
     from tfdist.client.sweep import Sweep
@@ -44,7 +44,7 @@ Field = tuple[str, str]
 def description(
     kind: Kind,
     stored: Any,
-    events: "Sequence[Event] | str",
+    events: "Sequence[JobEvent] | str",
     now: datetime,
     *,
     width: int | None,
@@ -69,7 +69,7 @@ def description(
     return lines
 
 
-def _job_lines(job: "Job", events: "Sequence[Event] | str", now: datetime, width: int | None) -> list[str]:
+def _job_lines(job: "Job", events: "Sequence[JobEvent] | str", now: datetime, width: int | None) -> list[str]:
     status = job.status
     head = chain(_job_fields(job, now), _work(status, now), _results(status, now), _cluster(job, now))
     lines = [line for field in head for line in field_lines(field, width)]
@@ -262,7 +262,7 @@ def _conditions(conditions: Sequence[StatusCondition], now: datetime, width: int
     return ["Conditions:", *text_table(("Type", "Status", "Reason", "Age", "Message"), rows, width=width)]
 
 
-def _events(job: "Job", events: "Sequence[Event] | str", now: datetime, width: int | None) -> list[str]:
+def _events(job: "Job", events: "Sequence[JobEvent] | str", now: datetime, width: int | None) -> list[str]:
     if not events or isinstance(events, str):
         return [f"{'Events:':<{_LABEL}}{events or _NONE}"]
     latest = events[-_LAST_EVENTS:]

@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 
-class ExitCode(IntEnum):
+class CommandExitCode(IntEnum):
     """An exit code of a command."""
 
     OK = 0

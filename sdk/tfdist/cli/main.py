@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tfdist.cli.errors import MISSING_EXTRA
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 
 _OBJECTS: Final = 100_000
 """New objects after which Python collects garbage. Imports make more than that, and no garbage: with the default of 700
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.name not in {"typer", "rich"}:
             raise
         print(MISSING_EXTRA, file=sys.stderr)
-        return ExitCode.FAILED
+        return CommandExitCode.FAILED
     if "--debug" in command_line:  # also accepted after the command
         command_line = ["--debug", *(argument for argument in command_line if argument != "--debug")]
     name = "kubectl tfdist" if Path(sys.argv[0]).name == "kubectl-tfdist" else "tfdist"

@@ -17,7 +17,7 @@ _NAME_CHARACTERS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
-class JobOptions:
+class NewJobOptions:
     """Options of a command that stand for fields of a manifest; None if an option is not given."""
 
     name: str | None = None
@@ -61,7 +61,7 @@ def script_of(command: Sequence[str]) -> Script | None:
     )
 
 
-def new_job(command: Sequence[str], options: JobOptions) -> dict[str, Any]:
+def new_job(command: Sequence[str], options: NewJobOptions) -> dict[str, Any]:
     """Return the manifest of a job that runs a command in every worker; without a name it gets a prefix of one.
 
     Raises:

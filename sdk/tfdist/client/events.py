@@ -23,7 +23,7 @@ _LIST_PAGE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class JobEvent:
     """An event, as `kubectl describe` shows it."""
 
     type: str
@@ -45,7 +45,7 @@ class Event:
     """`metadata.resourceVersion`: another one of the same event is a repetition."""
 
 
-def read(api: ApiServer, job: Job) -> list[Event]:
+def read(api: ApiServer, job: Job) -> list[JobEvent]:
     """Return the events of a job and its pods, newest last.
 
     Raises:
@@ -54,7 +54,7 @@ def read(api: ApiServer, job: Job) -> list[Event]:
     return _snapshot(api, job)[0]
 
 
-def follow(api: ApiServer, job: Job, exists: Callable[[], bool]) -> Iterator[Event]:
+def follow(api: ApiServer, job: Job, exists: Callable[[], bool]) -> Iterator[JobEvent]:
     """Yield the events of a job and its pods, then each new or repeated one.
 
     Args:
@@ -79,9 +79,9 @@ def follow(api: ApiServer, job: Job, exists: Callable[[], bool]) -> Iterator[Eve
         time.sleep(_PAUSE)  # a server that ends each stream at once is not overloaded
 
 
-def _snapshot(api: ApiServer, job: Job) -> tuple[list[Event], str]:
+def _snapshot(api: ApiServer, job: Job) -> tuple[list[JobEvent], str]:
     """Return the events by the time of their last observation, and the version of the list."""
-    events: list[Event] = []
+    events: list[JobEvent] = []
     continuation: str | None = None
     while True:
         page = api.request("GET", _path(job), query={"limit": _LIST_PAGE, "continue": continuation})
@@ -91,7 +91,7 @@ def _snapshot(api: ApiServer, job: Job) -> tuple[list[Event], str]:
             return sorted(events, key=lambda event: event.last), page["metadata"]["resourceVersion"]
 
 
-def _changes(api: ApiServer, job: Job, version: str) -> Iterator[Event]:
+def _changes(api: ApiServer, job: Job, version: str) -> Iterator[JobEvent]:
     """Yield the events since a version of the list, until the stream ends for any reason."""
     query = {"watch": True, "resourceVersion": version, "timeoutSeconds": _WATCH_SECONDS, "allowWatchBookmarks": True}
     try:
@@ -109,7 +109,7 @@ def _path(job: Job) -> str:
     return f"/api/v1/namespaces/{job.namespace}/events"
 
 
-def _event_of(stored: Json, job: Job) -> Event | None:
+def _event_of(stored: Json, job: Job) -> JobEvent | None:
     """Return the event if it is about the job or one of its pods, and not about an earlier job of its name."""
     about = stored.get("involvedObject") or {}
     kind, name = about.get("kind"), str(about.get("name"))
@@ -120,7 +120,7 @@ def _event_of(stored: Json, job: Job) -> Event | None:
         subject = f"pod/{name}"
     else:
         return None
-    return Event(
+    return JobEvent(
         type=str(stored.get("type") or "Normal"),
         reason=printable(str(stored.get("reason") or "")),
         message=printable(" ".join(str(stored.get("message") or "").split())),

@@ -11,7 +11,7 @@ from tfdist.client import events
 from tfdist.client import follow as logs
 from tfdist.client.api_server import Json
 from tfdist.client.errors import JobFailed, NotPossible
-from tfdist.client.events import Event
+from tfdist.client.events import JobEvent
 from tfdist.client.follow import LogEvent
 from tfdist.client.handle import Handle
 from tfdist.client.job import Job, JobResult, described, result_of
@@ -125,7 +125,7 @@ class JobHandle(Handle[Job]):
         """
         return pods_of(self._resources.api, self.namespace, self.name)
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[JobEvent]:
         """Return the events of the job and its pods that the cluster still has (by default for an hour), newest last.
 
         Raises:
@@ -133,7 +133,7 @@ class JobHandle(Handle[Job]):
         """
         return events.read(self._resources.api, self.job)
 
-    def follow_events(self) -> Iterator[Event]:
+    def follow_events(self) -> Iterator[JobEvent]:
         """Yield the events of the job and its pods, then each new one, until the job is deleted.
 
         Raises:

@@ -86,7 +86,7 @@ class Report:
         for log in _logs(pods):
             yield from self._log(log)
 
-    def _events(self) -> Iterable[events.Event]:
+    def _events(self) -> Iterable[events.JobEvent]:
         return events.read(self._client.api, self._job)
 
     def _listed(self, name: str, read: Callable[[], Any]) -> Iterator[File]:
@@ -140,7 +140,7 @@ def _json(name: str, value: Any) -> File:
     return File(name, (json.dumps(value, indent=2) + "\n").encode())
 
 
-def _event(event: events.Event) -> Json:
+def _event(event: events.JobEvent) -> Json:
     return asdict(event) | {"first": event.first.isoformat(), "last": event.last.isoformat()}
 
 

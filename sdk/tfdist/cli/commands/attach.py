@@ -11,9 +11,9 @@ from tfdist.api.status import ExportStatus, JobPhase
 from tfdist.cli import find
 from tfdist.cli.command_line import command
 from tfdist.cli.commands.wait import headline
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.console import RunConsole
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import to_copy
 from tfdist.cli.kinds import JOB, Reference
 from tfdist.cli.log_view import LogView, leader_name, new_console, shown_replicas
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @command
 def attach(
-    connection: Connection,
+    connection: ClusterOptions,
     name: Name,
     *,
     tail: Annotated[
@@ -71,7 +71,7 @@ def follow(client: "Client", reference: Reference, *, tail: int | None = None, a
         return _follow_sweep(client, find.attach_sweep(client, name))
     except KeyboardInterrupt:
         message(_detach_text(client, reference))
-        return ExitCode.INTERRUPTED
+        return CommandExitCode.INTERRUPTED
 
 
 def _follow_sweep(client: "Client", handle: "SweepHandle") -> int:

@@ -11,9 +11,9 @@ from tfdist.api.status import JobPhase
 from tfdist.cli.command_line import command
 from tfdist.cli.commands.wait import headline
 from tfdist.cli.completion import job_names
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach, name_of, suggesting, to_copy
 from tfdist.cli.kinds import JOB, Reference
 from tfdist.cli.options import JobName, Names, Timeout, seconds
@@ -32,7 +32,7 @@ Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has taken effe
 
 
 @command
-def suspend(connection: Connection, names: Names, *, wait: Wait = False, timeout: Timeout = None) -> int:
+def suspend(connection: ClusterOptions, names: Names, *, wait: Wait = False, timeout: Timeout = None) -> int:
     """Suspend jobs or sweeps.
 
     The pods of a job save a checkpoint and stop; a sweep suspends its jobs and creates no new ones. `resume` continues
@@ -44,7 +44,7 @@ def suspend(connection: Connection, names: Names, *, wait: Wait = False, timeout
 
 
 @command
-def resume(connection: Connection, names: Names, *, wait: Wait = False, timeout: Timeout = None) -> int:
+def resume(connection: ClusterOptions, names: Names, *, wait: Wait = False, timeout: Timeout = None) -> int:
     """Resume suspended jobs or sweeps.
 
     Jobs continue from their last checkpoints. With `--wait` the command ends when all replicas are running.
@@ -56,7 +56,7 @@ def resume(connection: Connection, names: Names, *, wait: Wait = False, timeout:
 
 @command
 def restart(
-    connection: Connection,
+    connection: ClusterOptions,
     names: Annotated[list[str], typer.Argument(metavar="JOB", help="Names of the jobs.", autocompletion=job_names)],
     *,
     wait: Wait = False,
@@ -75,7 +75,7 @@ def restart(
 
 @command
 def scale(
-    connection: Connection,
+    connection: ClusterOptions,
     name: JobName,
     *,
     workers: Annotated[int, typer.Option(metavar="N", min=0, help="Number of workers.")],
@@ -89,7 +89,7 @@ def scale(
 
 @command
 def delete(
-    connection: Connection,
+    connection: ClusterOptions,
     names: Names,
     *,
     wait: Annotated[
@@ -121,7 +121,7 @@ def delete(
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class ControlAction:
     """A change of the run of a job or sweep."""
 
     request: Callable[[Any], object]
@@ -133,13 +133,13 @@ class Action:
     """Whether replicas start after it."""
 
 
-SUSPEND: Final = Action(lambda handle: handle.suspend(), "suspended", (JobPhase.SUSPENDED,), starts=False)
-RESUME: Final = Action(lambda handle: handle.resume(), "resumed", _STARTED, starts=True)
-RESTART: Final = Action(lambda handle: handle.restart(), "restarted", _STARTED, starts=True)
+SUSPEND: Final = ControlAction(lambda handle: handle.suspend(), "suspended", (JobPhase.SUSPENDED,), starts=False)
+RESUME: Final = ControlAction(lambda handle: handle.resume(), "resumed", _STARTED, starts=True)
+RESTART: Final = ControlAction(lambda handle: handle.restart(), "restarted", _STARTED, starts=True)
 
 
 def change(
-    client: "Client", references: Sequence[Reference], action: Action, *, wait: bool, timeout: str | None
+    client: "Client", references: Sequence[Reference], action: ControlAction, *, wait: bool, timeout: str | None
 ) -> int:
     """Change the run of jobs and sweeps and return the exit code."""
     end = _end(timeout, wait=wait)
@@ -177,10 +177,10 @@ def set_workers(client: "Client", name: str, workers: int) -> int:
     print(f"{JOB.resource}/{name} scaled")
     if job.is_suspended:
         message(f"next: {to_copy(client, 'resume', name)}")
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
-def _references(connection: Connection, names: Sequence[str]) -> list[Reference]:
+def _references(connection: ClusterOptions, names: Sequence[str]) -> list[Reference]:
     return [connection.find(name) for name in names]
 
 
@@ -200,7 +200,7 @@ def _change_each(
             raise
         except (CommandError, ClientError) as error:
             message(error)
-            code = ExitCode.FAILED
+            code = CommandExitCode.FAILED
     return handles, code
 
 
@@ -209,12 +209,12 @@ def _wait(handle: "Handle[Any]", phases: tuple[JobPhase, ...], end: float | None
         stored = handle.wait_for(phases, _remaining(end))
     except WaitTimeout as error:
         message(error)
-        return ExitCode.TIMEOUT
+        return CommandExitCode.TIMEOUT
     except ClientError as error:
         message(error)
-        return ExitCode.FAILED
+        return CommandExitCode.FAILED
     message(f"{stored.name} {headline(stored)}")
-    return ExitCode.OK if stored.phase in phases else ExitCode.NEGATIVE
+    return CommandExitCode.OK if stored.phase in phases else CommandExitCode.NEGATIVE
 
 
 def _wait_deleted(handle: "Handle[Any]", end: float | None) -> int:
@@ -222,14 +222,21 @@ def _wait_deleted(handle: "Handle[Any]", end: float | None) -> int:
         handle.wait_deleted(timeout=_remaining(end))
     except WaitTimeout as error:
         message(error)
-        return ExitCode.TIMEOUT
-    return ExitCode.OK
+        return CommandExitCode.TIMEOUT
+    return CommandExitCode.OK
 
 
 def _worst(codes: Iterable[int]) -> int:
     """Return the exit code for several objects: for a failed request, a timeout, a negative result, or 0."""
     statuses = set(codes)
-    return next((code for code in (ExitCode.FAILED, ExitCode.TIMEOUT, ExitCode.NEGATIVE) if code in statuses), 0)
+    return next(
+        (
+            code
+            for code in (CommandExitCode.FAILED, CommandExitCode.TIMEOUT, CommandExitCode.NEGATIVE)
+            if code in statuses
+        ),
+        0,
+    )
 
 
 def _end(timeout: str | None, *, wait: bool) -> float | None:

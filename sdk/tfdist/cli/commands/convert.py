@@ -13,7 +13,7 @@ from tfdist.cli.command_line import command
 from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import DocumentError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.findings import Finding, finding
 from tfdist.cli.options import Files, ManifestFormat
 from tfdist.cli.output import message
@@ -45,8 +45,8 @@ def convert(files: Files, output: ManifestFormat = "yaml") -> int:
     for error in unreadable:
         message(error)
     if unreadable:
-        return ExitCode.FAILED
-    return ExitCode.NEGATIVE if any(result.failed for result in results) else ExitCode.OK
+        return CommandExitCode.FAILED
+    return CommandExitCode.NEGATIVE if any(result.failed for result in results) else CommandExitCode.OK
 
 
 @dataclass

@@ -12,9 +12,9 @@ import typer
 
 from tfdist.cli import yaml_loader
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach
 from tfdist.cli.manifests import write_json_document
 from tfdist.cli.options import AllNamespaces, OptionalJobName, seconds
@@ -28,7 +28,7 @@ _DIGITS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CostOptions:
     """What is requested on the command line."""
 
     name: str | None
@@ -72,7 +72,7 @@ class Request:
 
 @command
 def cost(
-    connection: Connection,
+    connection: ClusterOptions,
     name: OptionalJobName = None,
     *,
     all_namespaces: AllNamespaces = False,
@@ -95,7 +95,7 @@ def cost(
 
     Exits 0, also if there are no jobs; or 2 if the job does not exist, a price is wrong, or a request fails.
     """
-    request = Request(name, all_namespaces=all_namespaces, prices=prices, since=since, output=output)
+    request = CostOptions(name, all_namespaces=all_namespaces, prices=prices, since=since, output=output)
     request.check()
     client = connection.client()
     now = datetime.now(UTC)
@@ -110,7 +110,7 @@ def cost(
         write_lines(lines)
     else:
         message("No jobs found" if request.all_namespaces else f"No jobs found in {client.namespace} namespace.")
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
 def document(costs: Sequence[tuple[Job, Spent]], prices: Prices | None) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import typer
 
 from tfdist.cli import completion
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import Connection
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.connection import ClusterOptions
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach, to_copy
 from tfdist.cli.output import GREEN, RED, YELLOW, has_colour, message, width_of, write_lines
 from tfdist.cli.tables import Column, text_rows
@@ -27,7 +27,7 @@ _WIDTH: Final = max(map(len, Result))
 
 @command
 def doctor(
-    connection: Connection,
+    connection: ClusterOptions,
     name: Annotated[
         str | None, typer.Argument(metavar="JOB", help="Also check this job.", autocompletion=completion.job_names)
     ] = None,
@@ -53,7 +53,7 @@ def doctor(
         print(json.dumps({"checks": [asdict(check) for check in checks]}, indent=2))
     problems = sum(check.result is Result.PROBLEM for check in checks)
     message(_summary(client, name, problems))
-    return ExitCode.NEGATIVE if problems else ExitCode.OK
+    return CommandExitCode.NEGATIVE if problems else CommandExitCode.OK
 
 
 def _lines(check: Check, *, width: int | None, colour: bool) -> list[str]:

@@ -8,7 +8,7 @@ import typer
 
 from tfdist.cli import completion, creation
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.errors import CommandError
 from tfdist.cli.find import attach, attach_sweep
 from tfdist.cli.options import DryRun
@@ -26,7 +26,7 @@ _CONTENT: Final = "binaryData"
 
 @command
 def evaluate(
-    connection: Connection,
+    connection: ClusterOptions,
     name: Annotated[
         str,
         typer.Argument(

@@ -8,14 +8,14 @@ from typing import Annotated, Final
 import typer
 
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import Connection
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.connection import ClusterOptions
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach
 from tfdist.cli.options import JobName
 from tfdist.cli.output import YELLOW, has_colour, message, width_of, write_lines
 from tfdist.cli.tables import Column, Row, ages, format_rows, headings_of, table, text_rows, widths_of
 from tfdist.client.errors import NotFound
-from tfdist.client.events import Event
+from tfdist.client.events import JobEvent
 from tfdist.client.job_handle import JobHandle
 from tfdist.timestamps import rfc3339
 
@@ -29,7 +29,7 @@ _SUFFIX: Final = len("pod/-worker-000-r00")
 
 @command
 def events(
-    connection: Connection,
+    connection: ClusterOptions,
     name: JobName,
     *,
     follow: Annotated[
@@ -45,17 +45,19 @@ def events(
     handle = attach(connection.client(), name)
     if follow:
         _follow(handle)
-        return ExitCode.OK
+        return CommandExitCode.OK
     events = handle.events()
     if not events:
         message(f'No events found of job "{name}".')
-        return ExitCode.OK
+        return CommandExitCode.OK
     lines = event_table(events, datetime.now(UTC), width=width_of(sys.stdout), colour=has_colour(sys.stdout))
     write_lines(lines)
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
-def event_table(events: Sequence[Event], now: datetime, *, width: int | None = None, colour: bool = False) -> list[str]:
+def event_table(
+    events: Sequence[JobEvent], now: datetime, *, width: int | None = None, colour: bool = False
+) -> list[str]:
     """Return events as the lines of a table; messages are not cut, and wrapped on a terminal."""
     rows = [[ages(event.count, event.first, event.last, now), *_cells(event)] for event in events]
     if width is None:
@@ -85,5 +87,5 @@ def _follow(handle: JobHandle) -> None:
         message(f"{handle.name} was deleted")
 
 
-def _cells(event: Event) -> list[str]:
+def _cells(event: JobEvent) -> list[str]:
     return [event.type, event.reason, event.object, event.message]

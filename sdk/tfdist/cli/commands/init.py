@@ -12,7 +12,7 @@ from tfdist.api.training import SCRIPT_SUFFIX
 from tfdist.cli import documents, first_manifest
 from tfdist.cli.command_line import command
 from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.findings import errors
 from tfdist.cli.first_manifest import Answers
 from tfdist.cli.new_job import job_name
@@ -128,11 +128,11 @@ def init(
     for problem in problems:
         problem.print(sys.stderr)
     if problems:
-        return ExitCode.NEGATIVE
+        return CommandExitCode.NEGATIVE
     _write(output, text)
     print(f"{output} created")
     message(f"next: edit it, then tfdist submit {output}{' --code .' if answers.needs_code else ''}")
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
 def _write(file: Path, text: str) -> None:

@@ -8,9 +8,9 @@ import typer
 
 from tfdist.cli import completion
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach
 from tfdist.cli.log_view import LogView, check_replica, new_console, shown_replicas
 from tfdist.cli.options import AllReplicas, JobName, seconds
@@ -26,7 +26,7 @@ _BATCH: Final = 1000
 
 @command
 def logs(
-    connection: Connection,
+    connection: ClusterOptions,
     name: JobName,
     replica: Annotated[
         str | None,
@@ -74,14 +74,14 @@ def logs(
     view = LogView(new_console(job), grep=pattern, timestamps=timestamps)
     if follow:
         _follow(handle, options, view)
-        return ExitCode.OK
+        return CommandExitCode.OK
     if not sources(client.api, job, options):
         message(_no_lines_text(handle, options))
-        return ExitCode.NEGATIVE
+        return CommandExitCode.NEGATIVE
     lines = handle.lines(options)
     while batch := list(islice(lines, _BATCH)):
         view.show(batch)
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
 def _follow(handle: JobHandle, options: LogOptions, view: LogView) -> None:

@@ -10,9 +10,9 @@ import typer
 
 from tfdist.cli import completion
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach
 from tfdist.cli.options import JobName
 from tfdist.cli.output import message
@@ -24,7 +24,7 @@ _HIGHEST_PORT = 65535
 
 @command
 def port_forward(
-    connection: Connection,
+    connection: ClusterOptions,
     name: JobName,
     words: Annotated[
         list[str],
@@ -55,7 +55,7 @@ def port_forward(
             print(f"{HOST}:{forward.local_port} -> {first.replica}:{port}", flush=True)
         message(f"forwarding to {first.replica} of {name} until Ctrl-C")
         wait_for_interrupt()
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
 def wait_for_interrupt() -> None:

@@ -9,7 +9,7 @@ from tfdist import validation
 from tfdist.api.v1 import TFDistJob
 from tfdist.cli import jobs, manifests
 from tfdist.cli.command_line import command
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.options import File, ManifestFormat
 from tfdist.desired.objects import objects
 
@@ -39,7 +39,7 @@ def render(
     """
     selected = jobs.select(jobs.read(file), file, "render")
     if not selected:
-        return ExitCode.NEGATIVE
+        return CommandExitCode.NEGATIVE
     rendered = []
     for document in selected:
         job = validation.parse(_with_defaults(document.value, namespace))
@@ -49,7 +49,7 @@ def render(
         manifests.write_json(sys.stdout, [manifest for manifest, _ in rendered])
     else:
         manifests.write_yaml(sys.stdout, rendered)
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
 def _with_defaults(manifest: dict[str, Any], namespace: str) -> dict[str, Any]:

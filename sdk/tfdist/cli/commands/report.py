@@ -12,9 +12,9 @@ from typing import Annotated
 import typer
 
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach
 from tfdist.cli.options import JobName
 from tfdist.cli.output import message
@@ -24,7 +24,7 @@ from tfdist.messages import count
 
 @command
 def report(
-    connection: Connection,
+    connection: ClusterOptions,
     name: JobName,
     *,
     output: Annotated[
@@ -50,7 +50,7 @@ def report(
     print(target)
     unread = f", {count(len(report.unread), 'part')} could not be read" if report.unread else ""
     message(f"{count(len(report.masked), 'value')} masked{unread}: read {CONTENTS} in it before you send it")
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
 def write(target: Path, files: Iterable[File], folder: str) -> None:

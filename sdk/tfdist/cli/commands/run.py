@@ -14,15 +14,15 @@ from tfdist import validation
 from tfdist.api.v1 import TFDistJob
 from tfdist.cli import jobs
 from tfdist.cli.command_line import command
-from tfdist.cli.commands.submit import Code, Env, Gpus, Image, Include, Name, Request, Set, Words, Workers, create
+from tfdist.cli.commands.submit import Code, Env, Gpus, Image, Include, Name, Set, SubmitOptions, Words, Workers, create
 from tfdist.cli.config_maps import config_maps
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.console import RunConsole
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.findings import finding
-from tfdist.cli.new_job import JobOptions, is_script, script_job, script_of
+from tfdist.cli.new_job import NewJobOptions, is_script, script_job, script_of
 from tfdist.cli.output import message
 from tfdist.local.commands import launcher_installed
 from tfdist.local.job import CannotRunHere, LocalJob
@@ -40,7 +40,7 @@ _FOLDER: Final = ".tfdist"
 
 @command
 def run(
-    connection: Connection,
+    connection: ClusterOptions,
     words: Words = None,
     *,
     after_dashes: list[str],
@@ -89,8 +89,10 @@ def run(
         _reject(
             {"--state": state, "--volume": volume, "--command": command_, "--in-place": in_place}, "requires --local"
         )
-        options = JobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
-        request = Request(words or (), after_dashes, options, code, include or (), set_ or (), connection.namespace)
+        options = NewJobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
+        request = SubmitOptions(
+            words or (), after_dashes, options, code, include or (), set_ or (), connection.namespace
+        )
         return create(request, connection.client, follow=True)
     only_in_a_cluster = {"--name": name, "--gpus": gpus, "--image": image, "--code": code, "--include": include,
                          "--env": env, "--set": set_, "--namespace": connection.namespace,
@@ -134,7 +136,7 @@ def run_here(
             f"{file}: contains {len(local_jobs)} jobs ({names}); move the one to run to a file of its own"
         )
     if not local_jobs:
-        return ExitCode.NEGATIVE
+        return CommandExitCode.NEGATIVE
     (document,) = local_jobs
     directory = _run_directory(state, document.value["metadata"]["name"])
     ports = FreePorts()
@@ -146,7 +148,7 @@ def run_here(
     except CannotRunHere as error:
         for problem in error.problems:
             finding(document, problem.path, problem.message).print(sys.stderr)
-        return ExitCode.NEGATIVE
+        return CommandExitCode.NEGATIVE
     finally:
         ports.close()
         directory.close()

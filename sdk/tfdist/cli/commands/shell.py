@@ -9,7 +9,7 @@ import typer
 
 from tfdist.cli import completion, terminal
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.find import attach
 from tfdist.cli.options import JobName
 from tfdist.client.exec import SHELL, Streams, run
@@ -18,7 +18,7 @@ from tfdist.client.replica_pods import running_pod
 
 @command
 def shell(
-    connection: Connection,
+    connection: ClusterOptions,
     name: JobName,
     replica: Annotated[
         str | None,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.description import description
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import suggesting
 from tfdist.cli.kinds import JOB, Reference, kind_of
 from tfdist.cli.object_table import document_of, write_document, write_table
@@ -19,7 +19,7 @@ from tfdist.client.errors import ClientError
 
 if TYPE_CHECKING:
     from tfdist.client.client import Client
-    from tfdist.client.events import Event
+    from tfdist.client.events import JobEvent
     from tfdist.client.job_handle import JobHandle
 
 Output = Annotated[
@@ -30,7 +30,7 @@ Output = Annotated[
 
 @command
 def list_(
-    connection: Connection,
+    connection: ClusterOptions,
     word: Annotated[
         str | None, typer.Argument(metavar="KIND", help="`jobs` (default) or `sweeps`.", show_default=False)
     ] = None,
@@ -59,11 +59,11 @@ def list_(
     else:
         place = "" if all_namespaces else f" in {client.namespace} namespace."
         message(f"No {kind.noun}s found{place}")
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
 @command
-def get(connection: Connection, name: Name, *, output: Output = None) -> int:
+def get(connection: ClusterOptions, name: Name, *, output: Output = None) -> int:
     """Show one job or sweep.
 
     `json` and `yaml` print it as the cluster stores it, without `managedFields`.
@@ -78,11 +78,11 @@ def get(connection: Connection, name: Name, *, output: Output = None) -> int:
         write_document(sys.stdout, document_of(kind, stored), output)
     else:
         write_table(sys.stdout, kind, [stored], output, datetime.now(UTC))
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
 @command
-def describe(connection: Connection, name: Name) -> int:
+def describe(connection: ClusterOptions, name: Name) -> int:
     """Show everything about a job or sweep.
 
     Of a job: replicas, progress, results, restarts, the last failure with its root cause and what to do about it,
@@ -103,10 +103,10 @@ def print_description(client: "Client", reference: Reference) -> int:
     events = _events(client.jobs.handle(stored)) if kind is JOB else ()
     width, colour = width_of(sys.stdout), has_colour(sys.stdout)
     write_lines(description(kind, stored, events, datetime.now(UTC), width=width, colour=colour))
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
-def _events(handle: "JobHandle") -> "list[Event] | str":
+def _events(handle: "JobHandle") -> "list[JobEvent] | str":
     """Return the events of a job, or why they cannot be read: the rest of a description is still of use."""
     try:
         return handle.events()

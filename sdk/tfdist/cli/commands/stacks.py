@@ -7,8 +7,8 @@ import typer
 
 from tfdist.cli import completion
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import Connection
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.connection import ClusterOptions
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach
 from tfdist.cli.options import JobName
 from tfdist.cli.output import message
@@ -22,7 +22,7 @@ _PARALLEL: Final = 16
 
 @command
 def stacks(
-    connection: Connection,
+    connection: ClusterOptions,
     name: JobName,
     replica: Annotated[
         str | None,
@@ -60,4 +60,4 @@ def stacks(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return ExitCode.OK if count else ExitCode.NEGATIVE
+    return CommandExitCode.OK if count else CommandExitCode.NEGATIVE

@@ -11,12 +11,12 @@ import typer
 from tfdist.cli import creation, jobs, overrides
 from tfdist.cli.command_line import command
 from tfdist.cli.config_maps import config_map_manifests
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.documents import STDIN, SUFFIXES, Document
 from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.findings import Finding, findings
-from tfdist.cli.new_job import JobOptions, is_script, new_job, script_of
+from tfdist.cli.new_job import NewJobOptions, is_script, new_job, script_of
 from tfdist.cli.options import DryRun
 from tfdist.cli.output import message, one_line
 from tfdist.client.client import Client
@@ -55,14 +55,14 @@ Set = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SubmitOptions:
     """The request of the user: a manifest or a command, and changes of it."""
 
     words: Sequence[str]
     """Arguments before `--`: a manifest, or a script with its arguments."""
     command: Sequence[str] = ()
     """Arguments after `--`."""
-    options: JobOptions = field(default_factory=JobOptions)
+    options: NewJobOptions = field(default_factory=NewJobOptions)
     code: Path | None = None
     include: Sequence[str] = ()
     """Files of `code` that go with the job although they may contain credentials."""
@@ -73,7 +73,7 @@ class Request:
 
 @command
 def submit(
-    connection: Connection,
+    connection: ClusterOptions,
     words: Words = None,
     *,
     after_dashes: list[str],
@@ -96,13 +96,13 @@ def submit(
     Exits 0 when the job is created, or 1 if it is invalid, 2 if a request fails or a file cannot be read; with
     --follow, with the exit code of the job.
     """
-    options = JobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
-    request = Request(words or (), after_dashes, options, code, include or (), set_ or (), connection.namespace)
+    options = NewJobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
+    request = SubmitOptions(words or (), after_dashes, options, code, include or (), set_ or (), connection.namespace)
     return create(request, connection.client, dry_run=dry_run, follow=follow)
 
 
 def create(
-    request: Request, connected: Callable[[], Client], *, dry_run: str | None = None, follow: bool = False
+    request: SubmitOptions, connected: Callable[[], Client], *, dry_run: str | None = None, follow: bool = False
 ) -> int:
     """Submit a job and return the exit code: 0, or 1 if it is invalid; with `follow` the exit code of the job.
 
@@ -114,11 +114,11 @@ def create(
     """
     submission = _submission(request)
     if submission is None:
-        return ExitCode.NEGATIVE
+        return CommandExitCode.NEGATIVE
     return creation.create(submission, connected, dry_run=dry_run, follow=follow)
 
 
-def _submission(request: Request) -> Submission | None:
+def _submission(request: SubmitOptions) -> Submission | None:
     """Return the objects to create, or None for an invalid job, whose errors have been printed."""
     words = [*request.words, *request.command]
     if not words:
@@ -148,7 +148,7 @@ def _is_manifest(word: str) -> bool:
     return word == STDIN or word.endswith(SUFFIXES) or Path(word).is_dir()
 
 
-def _from_file(words: Sequence[str], request: Request) -> tuple[Document | None, list[Document]]:
+def _from_file(words: Sequence[str], request: SubmitOptions) -> tuple[Document | None, list[Document]]:
     file, *remaining = words
     if remaining:
         raise CommandError(f"{remaining[0]}: {file} is a manifest; set training.args in it for arguments")
@@ -161,7 +161,7 @@ def _from_file(words: Sequence[str], request: Request) -> tuple[Document | None,
     return (jobs.only(selected, file, "submit") if selected else None), inputs
 
 
-def _from_command(words: Sequence[str], request: Request) -> Document:
+def _from_command(words: Sequence[str], request: SubmitOptions) -> Document:
     if request.words and not is_script(request.words[0]):
         raise CommandError(f"{request.words[0]}: neither a manifest nor a script; write -- before a command")
     return Document(new_job(words, request.options), _COMMAND_LINE)
@@ -175,7 +175,7 @@ def _check_namespace(job: Mapping[str, Any], namespace: str | None) -> None:
         )
 
 
-def _archive(job: dict[str, Any], request: Request) -> CodeArchive | None:
+def _archive(job: dict[str, Any], request: SubmitOptions) -> CodeArchive | None:
     """Return the packed folder of `--code`; the path of a script in it becomes relative to it."""
     if request.code is None:
         if request.include:
@@ -220,7 +220,7 @@ def _script_archive(words: Sequence[str]) -> CodeArchive | None:
 
 
 def _prepare(
-    job: dict[str, Any], request: Request, archive: CodeArchive | None, inputs: Sequence[Document]
+    job: dict[str, Any], request: SubmitOptions, archive: CodeArchive | None, inputs: Sequence[Document]
 ) -> Submission:
     namespace = (job.get("metadata") or {}).get("namespace") or request.namespace or ""
     required_maps = config_map_manifests(inputs, namespace)

@@ -12,11 +12,11 @@ from tfdist.cli import completion, jobs, manifests
 from tfdist.cli.command_line import command
 from tfdist.cli.commands import attach
 from tfdist.cli.config_maps import config_map_manifests
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.document_kind import DocumentKind
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach_sweep, to_copy
 from tfdist.cli.findings import findings
 from tfdist.cli.kinds import SWEEP, Reference
@@ -30,7 +30,7 @@ from tfdist.printable import printable
 
 
 @command
-def submit(connection: Connection, file: File, *, dry_run: DryRun = None) -> int:
+def submit(connection: ClusterOptions, file: File, *, dry_run: DryRun = None) -> int:
     """Create a sweep from a manifest.
 
     The sweep is validated first, with the jobs of its trials. It is created with the ConfigMaps of its file, or nothing
@@ -42,7 +42,7 @@ def submit(connection: Connection, file: File, *, dry_run: DryRun = None) -> int
 
 
 @command
-def run(connection: Connection, file: File) -> int:
+def run(connection: ClusterOptions, file: File) -> int:
     """Create a sweep, and follow it to its end: `submit`, then `attach`.
 
     Exits as `attach` does, or 1 if the manifest is invalid, 2 if a file cannot be read.
@@ -52,7 +52,7 @@ def run(connection: Connection, file: File) -> int:
 
 @command
 def results(
-    connection: Connection,
+    connection: ClusterOptions,
     name: Annotated[
         str, typer.Argument(metavar="SWEEP", help="Name of the sweep.", autocompletion=completion.sweep_names)
     ],
@@ -85,10 +85,10 @@ def results(
         write_lines(lines)
     else:
         message(f'sweep "{sweep.name}" has no trials yet')
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
-def _create(connection: Connection, file: str, *, dry_run: str | None = None, follow: bool = False) -> int:
+def _create(connection: ClusterOptions, file: str, *, dry_run: str | None = None, follow: bool = False) -> int:
     """Create the sweep of a file and return the exit code: 0, or 1 if it is invalid; with `follow` the sweep's.
 
     Raises:
@@ -98,7 +98,7 @@ def _create(connection: Connection, file: str, *, dry_run: str | None = None, fo
     inputs = jobs.read(file)
     document = _sweep(inputs, file)
     if document is None:
-        return ExitCode.NEGATIVE
+        return CommandExitCode.NEGATIVE
     own_namespace = document.value["metadata"].get("namespace")
     if connection.namespace and own_namespace and own_namespace != connection.namespace:
         raise CommandError(
@@ -108,7 +108,7 @@ def _create(connection: Connection, file: str, *, dry_run: str | None = None, fo
     if dry_run == "client":
         submission = prepare(document.value, connection.namespace or "", None, config_maps)
         manifests.write_yaml(sys.stdout, [(manifest, []) for manifest in (*submission.config_maps, submission.job)])
-        return ExitCode.OK
+        return CommandExitCode.OK
     client = connection.client()
     handle = client.sweeps.submit(document.value, config_maps=config_maps, dry_run=dry_run is not None)
     print(f"{SWEEP.resource}/{handle.name} created{' (server dry run)' if dry_run else ''}", flush=True)
@@ -117,7 +117,7 @@ def _create(connection: Connection, file: str, *, dry_run: str | None = None, fo
         return attach.follow(inside, Reference(SWEEP, handle.name))
     if not dry_run:
         message(f"follow it: {to_copy(inside, 'sweep', 'attach', handle.name)}")
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
 def _sweep(inputs: list[Document], file: str) -> Document | None:

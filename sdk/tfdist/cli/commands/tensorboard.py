@@ -12,9 +12,9 @@ import typer
 
 from tfdist.cli.command_line import command
 from tfdist.cli.commands.port_forward import wait_for_interrupt
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach
 from tfdist.cli.options import JobName
 from tfdist.cli.output import message
@@ -32,7 +32,7 @@ _ANSWER_SECONDS: Final = 10.0
 
 @command
 def tensorboard(
-    connection: Connection,
+    connection: ClusterOptions,
     name: JobName,
     *,
     port: Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Local port; 0 for a free one.")] = 0,
@@ -58,7 +58,7 @@ def tensorboard(
             with contextlib.suppress(webbrowser.Error):
                 webbrowser.open(url)
         wait_for_interrupt()
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
 def _check(job: Job) -> None:

@@ -11,9 +11,9 @@ from rich.live import Live
 from rich.text import Text
 
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach, name_of
 from tfdist.cli.kinds import JOB
 from tfdist.cli.options import AllNamespaces, OptionalJobName
@@ -30,7 +30,7 @@ _REDRAW_SECONDS: Final = 2.0
 
 @command
 def top(
-    connection: Connection,
+    connection: ClusterOptions,
     name: OptionalJobName = None,
     *,
     all_namespaces: AllNamespaces = False,
@@ -57,7 +57,7 @@ def top(
     write_lines(lines)
     if not lines:
         message("No jobs run" if all_namespaces else f"No jobs run in {client.namespace} namespace.")
-    return ExitCode.OK
+    return CommandExitCode.OK
 
 
 class _JobsInBackground:

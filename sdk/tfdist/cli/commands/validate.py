@@ -12,7 +12,7 @@ from tfdist.cli.command_line import command
 from tfdist.cli.document_kind import DocumentKind, classify
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import DocumentError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.findings import Finding, findings
 from tfdist.cli.manifests import write_json_document
 from tfdist.cli.options import Files
@@ -38,7 +38,13 @@ def validate(
     for document in documents.read_all(files, report.add_unreadable):
         report.add(document)
     report.finish()
-    return ExitCode.FAILED if report.files_unreadable else ExitCode.NEGATIVE if report.problems else ExitCode.OK
+    return (
+        CommandExitCode.FAILED
+        if report.files_unreadable
+        else CommandExitCode.NEGATIVE
+        if report.problems
+        else CommandExitCode.OK
+    )
 
 
 @dataclass

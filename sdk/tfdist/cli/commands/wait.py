@@ -7,9 +7,9 @@ import typer
 from tfdist.api.status import JobPhase
 from tfdist.cli import completion
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import Connection
+from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import ExitCode
+from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import suggesting
 from tfdist.cli.options import Name, Timeout, seconds
 from tfdist.cli.output import message, one_line
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @command
 def wait(
-    connection: Connection,
+    connection: ClusterOptions,
     name: Name,
     *,
     phase: Annotated[
@@ -53,9 +53,9 @@ def wait(
         stored = handle.wait_for(phases, limit)
     except WaitTimeout as error:
         message(error)
-        return ExitCode.TIMEOUT
+        return CommandExitCode.TIMEOUT
     message(f"{stored.name} {headline(stored)}")
-    return ExitCode.OK if stored.phase in phases else stored.exit_code
+    return CommandExitCode.OK if stored.phase in phases else stored.exit_code
 
 
 def headline(stored: "Job | Sweep") -> str:
