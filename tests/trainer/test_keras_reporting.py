@@ -11,10 +11,11 @@ import tensorflow as tf
 
 import tfdist_trainer
 from tfdist_trainer.keras import progress
-from tfdist_trainer.keras.decisions import TRAIN_BATCH, batch_callbacks
+from tfdist_trainer.keras.decisions import TEST_BATCH, TRAIN_BATCH, batch_callbacks, worker_callbacks
 from tfdist_trainer.keras.progress import ProgressHooks
 from tfdist_trainer.keras.reporting import examples_per_batch, with_progress
 from tfdist_trainer.script import current_report
+from tfdist_trainer.upstream.strategy_worker import Worker
 
 pytestmark = pytest.mark.trainer
 
@@ -45,6 +46,16 @@ def test_progress_of_the_script_is_not_doubled() -> None:
 
 def test_several_steps_still_run_in_one_call() -> None:
     assert batch_callbacks(with_progress(None, 8), TRAIN_BATCH) == []
+
+
+def test_a_validation_runs_as_many_batches_in_one_call_where_only_the_chief_has_the_callback() -> None:
+    # given a callback that sees each batch of a validation
+    board = keras.callbacks.TensorBoard(update_freq=1)
+    # when another worker leaves it to the chief
+    here = worker_callbacks(board, Worker(index=1, count=2, replicas_per_worker=1))
+    # then it does not run, and its batches come one at a time there too
+    assert board not in here
+    assert batch_callbacks(here, TEST_BATCH) == batch_callbacks([board], TEST_BATCH) == ["TensorBoard"]
 
 
 def test_a_container_of_callbacks_gets_progress_once() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import keras
 import pytest
 import tensorflow as tf
-from keras.src.testing import TestCase
+from keras.src.testing import TestCase, test_utils
 
 from tfdist_trainer import keras as engine
 
@@ -64,6 +64,8 @@ def have_tests_run_in_scope(strategy: Any, folder: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
         return str(path)
 
+    # Without a seed it draws other data on each worker, which the engine reports.
+    test_utils.get_test_data.__defaults__ = (1,)
     TestCase.setUp = set_up_in_scope
     TestCase.get_temp_dir = temporary_folder
 

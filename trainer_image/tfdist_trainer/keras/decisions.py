@@ -43,10 +43,16 @@ def callback_list(callbacks: Any) -> list[Any]:
 
 def batch_callbacks(callbacks: Iterable[Any], methods: Sequence[str]) -> list[str]:
     """Return the names of the classes of those `callbacks` that must see each batch in one of the `methods`."""
-    return [type(each).__name__ for each in callbacks if any(_needs_each_batch(each, name) for name in methods)]
+    return [_name(each) for each in callbacks if any(_needs_each_batch(each, name) for name in methods)]
+
+
+def _name(callback: Any) -> str:
+    return type(callback.callback if isinstance(callback, LeftToChief) else callback).__name__
 
 
 def _needs_each_batch(callback: Any, method: str) -> bool:
+    if isinstance(callback, LeftToChief):
+        callback = callback.callback
     # Methods that are set on the instance hide the class's.
     if method in vars(callback):  # of LambdaCallback
         return True
@@ -68,7 +74,7 @@ def worker_callbacks(callback: Any, worker: Worker) -> list[Any]:
     if kind is not None:
         # Keras' own class does nothing but write; a subclass may call `evaluate`, which is a collective.
         if type(callback) is getattr(keras.callbacks, kind) or kind not in _PATHS:
-            return []
+            return [LeftToChief(callback)]
         _write_elsewhere(callback, _PATHS[kind])
     if isinstance(callback, keras.callbacks.BackupAndRestore):
         return [RestoreOnly(callback)]
@@ -80,6 +86,17 @@ def _write_elsewhere(callback: Any, attribute: str) -> None:
     if callback not in _folders:
         _folders[callback] = tempfile.TemporaryDirectory(prefix="tfdist-", ignore_cleanup_errors=True)
     setattr(callback, attribute, str(Path(_folders[callback].name, "unused")))
+
+
+class LeftToChief(keras.callbacks.Callback):  # type: ignore[misc]
+    """Stands on other workers for a callback that only the chief calls.
+
+    The metrics of a validation are exchanged in each call, so all workers must run equally many batches in one.
+    """
+
+    def __init__(self, callback: Any) -> None:
+        super().__init__()
+        self.callback = callback
 
 
 class RestoreOnly(keras.callbacks.Callback):  # type: ignore[misc]
