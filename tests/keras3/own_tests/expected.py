@@ -4,9 +4,7 @@ from typing import Final
 
 _RAGGED: Final = "`predict` gathers the outputs of all workers by `Strategy.gather`, which takes no RaggedTensor"
 _VALUE_OF_A_MIRRORED_VARIABLE: Final = "it converts `variable.value` to an array, which no strategy supports"
-_LEFT_TO_THE_CHIEF: Final = (
-    "it reads private attributes of its `BackupAndRestore`, which only the chief calls"
-)
+_LEFT_TO_THE_CHIEF: Final = "it reads private attributes of its `BackupAndRestore`, which only the chief calls"
 _OWN_FOLDER: Final = "it reads a file of the chief in a temporary folder that each worker makes for itself"
 _OWN_STRATEGY: Final = "it makes a strategy of its own in the scope of the other one"
 _ONLY_COMPILES: Final = "it compiles models, or builds them by a call, and trains none"
