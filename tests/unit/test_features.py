@@ -9,7 +9,6 @@ import pytest
 from pydantic import BaseModel
 from pydantic.alias_generators import to_snake
 from support.factories import manifest
-from support.generators import generator
 
 from tfdist.api.base import ApiModel
 from tfdist.api.crd import crd
@@ -108,10 +107,3 @@ def test_the_content_of_a_rejected_field_is_not_reported_too() -> None:
     with pytest.raises(ValidationFailed) as caught:
         parse(manifest(elastic={"minWorkers": 0, "typo": 1}))
     assert [p.path for p in caught.value.problems] == ["spec.elastic"]
-
-
-def test_the_page_of_features_is_generated_from_the_table() -> None:
-    page = generator("features_page")["page"]
-    text = (ROOT / "docs" / "features.md").read_text(encoding="utf-8")
-    assert text == page(), "run `make generate`"
-    assert all(f"`spec.{feature.path}`" in text for feature in PLANNED)

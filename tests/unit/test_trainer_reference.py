@@ -14,11 +14,6 @@ def generator() -> dict[str, Any]:
     return generators.generator("trainer_reference")
 
 
-def test_the_page_is_up_to_date(generator: dict[str, Any]) -> None:
-    page = (ROOT / "docs" / "reference" / "trainer.md").read_text(encoding="utf-8")
-    assert page == generator["page"](), "run 'make generate'"
-
-
 def test_every_field_has_a_type_and_a_meaning(generator: dict[str, Any]) -> None:
     rows = [line.split(" | ") for line in generator["page"]().splitlines() if line.startswith("| `")]
     assert len(rows) > 50
