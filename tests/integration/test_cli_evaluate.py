@@ -164,4 +164,4 @@ def test_an_ensemble_takes_its_checkpoints_from_the_sweep(
     user: CommandUser, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert user.run("evaluate", "--ensemble", "rates", "--checkpoint", "3") == 2
-    assert "an ensemble has the checkpoints in status.best of the sweep" in capsys.readouterr().err
+    assert "an ensemble uses the checkpoints in status.best of the sweep" in capsys.readouterr().err
