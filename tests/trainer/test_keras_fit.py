@@ -17,13 +17,13 @@ pytestmark = pytest.mark.trainer
 
 PROGRAM: Final = Path(__file__).parents[1] / "support/programs/keras_fit.py"
 START: Final = (
-    "import runpy, sys\n"
-    "from tfdist_trainer.keras_import import install\n"
-    "install()\n"
-    "sys.argv.pop(0)\n"
-    "runpy.run_path(sys.argv[0], run_name='__main__')"
+    "import sys\n"
+    "from tfdist_trainer import keras_import, script_end\n"
+    "from tfdist_trainer.python_command import CommandKind, PythonCommand\n"
+    "keras_import.install()\n"
+    "script_end.run(PythonCommand(CommandKind.SCRIPT, sys.argv[1], tuple(sys.argv[2:])))"
 )
-"""What `tfdist_trainer_keras.pth` does in a replica before a script runs."""
+"""What `tfdist_trainer_keras.pth` does in a replica, which runs a script so that its end is known."""
 EQUAL: Final = (
     *("data_set", "class_weight", "accumulation", "own_train_step", "decision_of_one_worker"),
     *("fewer_rows_than_workers", "fewer_rows_of_synchronized_statistics", "zipped"),

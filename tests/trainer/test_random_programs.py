@@ -12,16 +12,12 @@ if TYPE_CHECKING:
 
     from trainer.replicas import Launch
 
-pytestmark = pytest.mark.trainer
+pytestmark = [pytest.mark.trainer, pytest.mark.long]
 
 NUMBERS: Final = (*range(12), 17)
 """Of models with each optimizer and each of its options."""
-QUICK: Final = (3, 2)
-"""Gradient accumulation, by two workers."""
 EPOCHS: Final = 2
-CASES: Final = [
-    pytest.param(*each, marks=() if each == QUICK else pytest.mark.long) for each in itertools.product(NUMBERS, (1, 2))
-]
+CASES: Final = tuple(itertools.product(NUMBERS, (1, 2)))
 EXPORT: Final = {"formats": ["Keras"], "which": ["Final"]}
 TOLERANCE: Final = 1e-5
 """Of each weight, relative to the largest one of its array, or absolute if all are below one."""
