@@ -101,7 +101,7 @@ class ResourceClaim(ApiModel):
     """Name of one request of the claim. Defaults to all requests."""
 
 
-class Resources(ApiModel):
+class ResourceRequirements(ApiModel):
     """Compute resources, as in a container; they merge by resource name."""
 
     requests: dict[QualifiedName, Quantity] | None = Field(default=None, max_length=32)
@@ -142,7 +142,7 @@ class PodFields(ApiModel):
     """Environment variables. A role's variables are added to the job's and replace variables with the same name."""
     env_from: Annotated[list[EnvFrom] | None, Field(max_length=64)] = None
     """ConfigMaps and Secrets whose keys become environment variables. A role's list replaces the job's."""
-    resources: Resources | None = None
+    resources: ResourceRequirements | None = None
     """Compute resources of the container `tensorflow` in every pod. Defaults to the values of the namespace's
     LimitRange, if any."""
     volumes: Annotated[

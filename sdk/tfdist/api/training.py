@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 from tfdist.api import patterns
 from tfdist.api.base import SET, ApiModel, CrossFieldRule, OpenObject
 from tfdist.api.export import ExportSpec
-from tfdist.api.pod_fields import Resources
+from tfdist.api.pod_fields import ResourceRequirements
 from tfdist.api.scalars import (
     Boolean,
     Count,
@@ -214,7 +214,7 @@ class TensorBoardSpec(ApiModel):
     """Path or URL of the logs. Defaults to `checkpoint.directory`, to which the bundled trainer writes its logs."""
     image: Image | None = None
     """Image that contains TensorBoard. Defaults to the trainer image of the installation."""
-    resources: Resources | None = None
+    resources: ResourceRequirements | None = None
     """Compute resources of the container. Defaults to requests of 100m CPU and 256Mi memory, and a limit of 2Gi
     memory."""
     ttl_seconds_after_finished: Natural = 3600

@@ -19,7 +19,7 @@ from tfdist.client.log_stream import LogLine
 from tfdist.client.logs import LogOptions
 from tfdist.client.paths import jobs_path
 from tfdist.client.replica_pods import pods_of
-from tfdist.client.resources import ResourceKind
+from tfdist.client.resources import ObjectKind
 from tfdist.messages import count
 from tfdist.render.names import RESTART_ANNOTATION
 from tfdist.timestamps import rfc3339
@@ -187,4 +187,4 @@ class JobHandle(Handle[Job]):
         return {"spec": {"runPolicy": {"suspend": suspend}}}
 
 
-JOBS: Final = ResourceKind("job", API_VERSION, KIND, jobs_path, Job, JobHandle)
+JOBS: Final = ObjectKind("job", API_VERSION, KIND, jobs_path, Job, JobHandle)

@@ -24,7 +24,7 @@ _SEARCHED: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceKind(Generic[T, H_co]):
+class ObjectKind(Generic[T, H_co]):
     """A kind of object, and the classes that represent its objects."""
 
     noun: str
@@ -44,9 +44,9 @@ class Resources(Generic[T, H_co]):
     >>> best = sweep.wait(timeout=86400)[0]
     """
 
-    def __init__(self, api: ApiServer, namespace: str, kind: ResourceKind[T, H_co]) -> None:
+    def __init__(self, api: ApiServer, namespace: str, kind: ObjectKind[T, H_co]) -> None:
         self.api, self.namespace = api, namespace
-        self.kind: ResourceKind[T, Any] = kind
+        self.kind: ObjectKind[T, Any] = kind
 
     def submit(
         self, manifest: Mapping[str, Any], *, config_maps: Sequence[Mapping[str, Any]] = (), dry_run: bool = False

@@ -7,7 +7,7 @@ from tfdist.client.api_server import Json
 from tfdist.client.errors import SweepFailed
 from tfdist.client.handle import Handle
 from tfdist.client.paths import sweeps_path
-from tfdist.client.resources import ResourceKind
+from tfdist.client.resources import ObjectKind
 from tfdist.client.sweep import Sweep, Trial
 
 
@@ -53,4 +53,4 @@ class SweepHandle(Handle[Sweep]):
         return {"spec": {"suspend": suspend}}
 
 
-SWEEPS: Final = ResourceKind("sweep", SWEEP_API_VERSION, SWEEP_KIND, sweeps_path, Sweep, SweepHandle)
+SWEEPS: Final = ObjectKind("sweep", SWEEP_API_VERSION, SWEEP_KIND, sweeps_path, Sweep, SweepHandle)
