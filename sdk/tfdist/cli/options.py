@@ -73,6 +73,11 @@ Files = Annotated[list[str], typer.Argument(metavar="FILE", help="YAML or JSON; 
 File = Annotated[str, typer.Argument(metavar="FILE", help="YAML or JSON; a folder; - for standard input.")]
 
 
+def replica_argument(help_text: str) -> Any:
+    """Return the argument for one replica of a job, with its completion."""
+    return typer.Argument(metavar="ROLE-INDEX", help=help_text, show_default=False, autocompletion=completion.replicas)
+
+
 def seconds(text: str, option: str = "--timeout") -> float:
     """Return a duration such as `90s`, `10m` or `1h`, the value of an option, in seconds.
 

@@ -43,16 +43,11 @@ def callback_list(callbacks: Any) -> list[Any]:
 
 def batch_callbacks(callbacks: Iterable[Any], methods: Sequence[str]) -> list[str]:
     """Return the names of the classes of those `callbacks` that must see each batch in one of the `methods`."""
-    return [_name(each) for each in callbacks if any(_needs_each_batch(each, name) for name in methods)]
-
-
-def _name(callback: Any) -> str:
-    return type(callback.callback if isinstance(callback, LeftToChief) else callback).__name__
+    of_script = [each.callback if isinstance(each, LeftToChief) else each for each in callbacks]
+    return [type(each).__name__ for each in of_script if any(_needs_each_batch(each, name) for name in methods)]
 
 
 def _needs_each_batch(callback: Any, method: str) -> bool:
-    if isinstance(callback, LeftToChief):
-        callback = callback.callback
     # Methods that are set on the instance hide the class's.
     if method in vars(callback):  # of LambdaCallback
         return True

@@ -49,8 +49,7 @@ def epoch_iterator(
     Args:
         original: the class.
         *args: its arguments.
-        make_batches: called with a data set, steps per execution, the first batch of a generator, or None, and the rows
-            of the smallest batch, if they are known.
+        make_batches: of a data set, steps per execution, a generator's first batch or None, fewest rows or None.
         **kwargs: its arguments.
     """
 

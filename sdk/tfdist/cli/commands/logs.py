@@ -6,14 +6,13 @@ from typing import Annotated, Final
 
 import typer
 
-from tfdist.cli import completion
 from tfdist.cli.command_line import command
 from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.errors import CommandError
 from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach
 from tfdist.cli.log_view import LogView, check_replica, new_console, shown_replicas
-from tfdist.cli.options import AllReplicas, JobName, seconds
+from tfdist.cli.options import AllReplicas, JobName, replica_argument, seconds
 from tfdist.cli.output import message
 from tfdist.client.follow import sources
 from tfdist.client.job import Job
@@ -28,15 +27,7 @@ _BATCH: Final = 1000
 def logs(
     connection: ClusterOptions,
     name: JobName,
-    replica: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ROLE-INDEX",
-            help="Such as worker-0; default: all.",
-            show_default=False,
-            autocompletion=completion.replicas,
-        ),
-    ] = None,
+    replica: Annotated[str | None, replica_argument("Such as worker-0; default: all.")] = None,
     *,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Continue until the job has ended.")] = False,
     since: Annotated[

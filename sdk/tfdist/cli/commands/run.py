@@ -37,6 +37,28 @@ from tfdist.render.gang import gangs
 
 _FOLDER: Final = ".tfdist"
 
+State = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="With --local: logs, volumes and status.json; default: .tfdist/JOB."),
+]
+Volume = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=FOLDER",
+        help="With --local: folder of a volume or claim; `checkpoint` is checkpoint.volume.",
+    ),
+]
+EntryPoint = Annotated[
+    str,
+    typer.Option(
+        "--command", metavar="COMMAND", help="With --local: entry point of the image, such as 'python train.py'."
+    ),
+]
+InPlace = Annotated[
+    bool,
+    typer.Option("--in-place", help="With --local: restart a gang in place, within the limits of its runPolicy."),
+]
+
 
 @command
 def run(
@@ -53,27 +75,10 @@ def run(
     include: Include = None,
     env: Env = None,
     set_: Set = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="With --local: logs, volumes and status.json; default: .tfdist/JOB."),
-    ] = None,
-    volume: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=FOLDER",
-            help="With --local: folder of a volume or claim; `checkpoint` is checkpoint.volume.",
-        ),
-    ] = None,
-    command_: Annotated[
-        str,
-        typer.Option(
-            "--command", metavar="COMMAND", help="With --local: entry point of the image, such as 'python train.py'."
-        ),
-    ] = "",
-    in_place: Annotated[
-        bool,
-        typer.Option("--in-place", help="With --local: restart a gang in place, within the limits of its runPolicy."),
-    ] = False,
+    state: State = None,
+    volume: Volume = None,
+    command_: EntryPoint = "",
+    in_place: InPlace = False,
 ) -> int:
     """Run a job and follow it to its end, in a cluster or as processes on this machine.
 

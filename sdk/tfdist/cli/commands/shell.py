@@ -5,13 +5,11 @@ import sys
 from collections.abc import Callable
 from typing import Annotated
 
-import typer
-
-from tfdist.cli import completion, terminal
+from tfdist.cli import terminal
 from tfdist.cli.command_line import command
 from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.find import attach
-from tfdist.cli.options import JobName
+from tfdist.cli.options import JobName, replica_argument
 from tfdist.client.exec import SHELL, Streams, run
 from tfdist.client.replica_pods import running_pod
 
@@ -21,13 +19,7 @@ def shell(
     connection: ClusterOptions,
     name: JobName,
     replica: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ROLE-INDEX",
-            help="Such as worker-1; default: the replica that leads training.",
-            show_default=False,
-            autocompletion=completion.replicas,
-        ),
+        str | None, replica_argument("Such as worker-1; default: the replica that leads training.")
     ] = None,
     *,
     after_dashes: list[str],

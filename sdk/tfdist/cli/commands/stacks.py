@@ -5,12 +5,11 @@ from typing import Annotated, Final
 
 import typer
 
-from tfdist.cli import completion
 from tfdist.cli.command_line import command
 from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach
-from tfdist.cli.options import JobName
+from tfdist.cli.options import JobName, replica_argument
 from tfdist.cli.output import message
 from tfdist.client.errors import ClientError, NotPossible
 from tfdist.client.replica_pods import current_pods, replica_pod
@@ -24,15 +23,7 @@ _PARALLEL: Final = 16
 def stacks(
     connection: ClusterOptions,
     name: JobName,
-    replica: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ROLE-INDEX",
-            help="Such as worker-1; default: all replicas.",
-            show_default=False,
-            autocompletion=completion.replicas,
-        ),
-    ] = None,
+    replica: Annotated[str | None, replica_argument("Such as worker-1; default: all replicas.")] = None,
     *,
     wait: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long to wait for a replica.")] = 10.0,
 ) -> int:
