@@ -11,7 +11,7 @@ INTRODUCTION: Final = """# Reasons of conditions and events
 
 The reasons that the controller writes. Alerts and scripts can rely on them; messages may change in any release.
 
-A restart or a failure caused by a replica has the reason of the replica's failure, such as `Crash` or `Disruption`:
+If a replica causes a restart or a failure, the reason names how the replica failed, such as `Crash` or `Disruption`:
 the table is in [failures.md](failures.md#why-a-replica-ended)."""
 
 

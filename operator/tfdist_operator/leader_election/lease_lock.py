@@ -17,7 +17,7 @@ RESOURCE: Final = "leases"
 
 
 def lease_owner(token: str | None, namespace: str) -> dict[str, Any] | None:
-    """Return an owner reference to the ServiceAccount of a token; None if it names none of this namespace."""
+    """Return an owner reference to the ServiceAccount of a token; None if it is not of this namespace."""
     segments = (token or "").split(".")
     if len(segments) != 3:  # noqa: PLR2004  header, claims and signature of a JSON Web Token
         return None

@@ -88,7 +88,7 @@ class Reconciler:
         job = self._deps.jobs.get(key)
         if job is None:
             return self._forget(key)
-        # The ordinary queue has the timer that reconciles it again.
+        # A timer in the ordinary queue reconciles it again.
         if self._deps.states.get(key, job.uid).set_aside_until > self._deps.clock():
             return True
         run = partial(in_thread, self._thread)
