@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Final, Protocol
@@ -68,8 +69,11 @@ class Fork:
         return self._process.exitcode
 
     def send_signal(self, sig: int) -> None:
+        """Send a signal, or nothing if the process has ended, as `Popen.send_signal` does."""
         if self._process.exitcode is None:
-            os.kill(self.pid, sig)
+            # The fork server reaps its forks, so the pid may be gone before the exit code has been read here.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, sig)
 
 
 def _context() -> ForkServerContext:
