@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from tfdist.client.client import Client as Client
     from tfdist.client.function import job as job
     from tfdist.client.job_handle import JobHandle as JobHandle
-    from tfdist.client.local_client import LocalClient as LocalClient
 
 __version__ = "0.1.0"
 
@@ -18,7 +17,6 @@ if not TYPE_CHECKING:
         "BatchHandle": "batch",
         "Client": "client",
         "JobHandle": "job_handle",
-        "LocalClient": "local_client",
         "job": "function",
     }
 

@@ -45,6 +45,12 @@ MAIN_CONTAINER: Final = "tensorflow"
 """The container whose exit code is the replica's."""
 
 TERMINATION_MESSAGE_BYTES: Final = 1024
+"""Limit of a termination message, apart from the value that a function has returned."""
+FUNCTION_SCRIPT: Final = "tfdist_call.py"
+"""`training.script` of a job that calls a function."""
+RETURNED_VALUE_BYTES: Final = 3000
+"""Limit of the value that a function has returned, as a string of JSON in the termination message: of a longer message
+the kubelet keeps the first 4096 bytes (ADR 57)."""
 
 CODE_BYTES: Final = 64 << 20
 """Limit on the code of `training.source.archive` when it is unpacked."""

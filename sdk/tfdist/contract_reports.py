@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
-from tfdist.contract import Phase, Restarts, Role
+from tfdist.contract import RETURNED_VALUE_BYTES, Phase, Restarts, Role
 from tfdist.contract_model import (
     Amount,
     Code,
@@ -83,6 +83,15 @@ class ExportReport(ReportModel):
 
 
 Exports = Annotated[list[Lenient[ExportReport]], keep_first(2)]
+
+
+class FunctionReport(ReportModel):
+    """What the function of the job has returned; one of the fields is set."""
+
+    value: Annotated[str, Field(max_length=RETURNED_VALUE_BYTES)] | None = None
+    """JSON of the value."""
+    problem: Message | None = None
+    """Why there is no JSON of it."""
 
 
 class MemberReport(ReportModel):
@@ -207,6 +216,8 @@ class ProgressReport(ReportModel):
     trains_alone: bool | None = None
     """Whether `fit` trains a model of this worker alone, though its gang has several workers."""
     exports: Exports = Field(default_factory=list)
+    returned: FunctionReport | None = None
+    """Of a script that calls a function (`tfdist.job`)."""
     step_at: Time | None = None
     gang: GangReport | None = None
     """The state of the gang; only in the report of the leader."""
@@ -215,7 +226,10 @@ class ProgressReport(ReportModel):
 
 
 class TerminationMessage(ReportModel):
-    """Termination message of a replica: JSON of at most 1 KiB, written to its termination log before it exits."""
+    """Termination message of a replica: JSON, written to its termination log before it exits.
+
+    It has at most 1 KiB, and the value that a function has returned.
+    """
 
     schema_version: SmallCount = SCHEMA_VERSION
     reason: ShortMessage
@@ -239,5 +253,7 @@ class TerminationMessage(ReportModel):
     trains_alone: bool | None = None
     """See `ProgressReport`."""
     exports: Exports = Field(default_factory=list)
+    returned: FunctionReport | None = None
+    """See `ProgressReport`."""
     gang_end: GangEnd | None = None
     """Set by a launcher that gave up: the leader's report of the last round ends with its pod."""

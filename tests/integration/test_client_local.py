@@ -1,4 +1,4 @@
-"""Scripts, functions and batches as processes of this machine, by `LocalClient`."""
+"""Scripts and functions as processes of this machine, by `Client(local=True)`."""
 
 import pathlib
 import subprocess
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from support.api import Json
-from support.functions import train
+from support.functions import train, train_through_a_kill
 
-from tfdist import BatchHandle, LocalClient
+from tfdist import Client
 from tfdist.api.status import JobPhase
 from tfdist.client.errors import (
     AlreadyExists,
@@ -23,13 +23,13 @@ TIMEOUT = 120
 
 
 @pytest.fixture
-def here(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalClient]:
+def here(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     """A client of this machine, in a folder of its own; its jobs end with the test."""
     monkeypatch.chdir(tmp_path)
-    client = LocalClient()
+    client = Client(local=True)
     yield client
     for job in client.list():
-        client.cancel(job.name)
+        client.jobs.delete(job.name)
 
 
 def script(text: str, name: str = "fashion", **spec: Any) -> Json:
@@ -40,61 +40,61 @@ def script(text: str, name: str = "fashion", **spec: Any) -> Json:
     return {"metadata": {"name": name, "labels": {"team": "vision"}}, "spec": given | spec}
 
 
-def test_a_script_runs_on_this_machine_with_its_logs_and_result(here: LocalClient) -> None:
+def test_a_script_runs_on_this_machine_with_its_logs_and_result(here: Client) -> None:
     handle = here.submit(script("import os\nprint('in', os.environ['TFDIST_JOB'] != '')"))
 
     assert handle.wait(timeout=TIMEOUT).phase is JobPhase.SUCCEEDED
     assert [(line.replica, line.text) for line in handle.logs()] == [("worker-0", "in True")]
-    assert [line.text for line in here.logs("fashion", "worker", 0, follow=True)] == ["in True"]
-    assert list(here.logs("fashion", "worker", 1)) == []
-    assert [job.name for job in LocalClient().list(selector="team=vision")] == ["fashion"]
-    assert LocalClient().list(selector="team=sound") == []
+    assert [line.text for line in here.attach("fashion").logs("worker", 0, follow=True)] == ["in True"]
+    assert list(here.attach("fashion").logs("worker", 1)) == []
+    assert [job.name for job in Client(local=True).list(selector="team=vision")] == ["fashion"]
+    assert Client(local=True).list(selector="team=sound") == []
 
 
-def test_a_script_that_fails_on_this_machine_is_a_failed_job(here: LocalClient) -> None:
+def test_a_script_that_fails_on_this_machine_is_a_failed_job(here: Client) -> None:
     handle = here.submit(script("raise ValueError('no data')"))
 
     with pytest.raises(JobFailed, match=r"fashion failed: .*no data"):
         handle.wait(timeout=TIMEOUT)
-    assert LocalClient().get("fashion").phase is JobPhase.FAILED
+    assert Client(local=True).get("fashion").phase is JobPhase.FAILED
 
 
-def test_two_jobs_run_at_once_on_this_machine_until_they_are_stopped(here: LocalClient) -> None:
+def test_two_jobs_run_at_once_on_this_machine_until_they_are_stopped(here: Client) -> None:
     endless = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(1)"
     for name in ("first", "second"):
         here.submit(script(endless, name))
-        assert next(iter(here.logs(name, follow=True))).text == "ready"
+        assert next(iter(here.attach(name).logs(follow=True))).text == "ready"
 
     with pytest.raises(AlreadyExists, match=r'^job "first" is running in '):
-        LocalClient().submit(script(endless, "first"))
-    LocalClient().attach("first").suspend()
+        Client(local=True).submit(script(endless, "first"))
+    Client(local=True).attach("first").suspend()
     assert here.attach("first").wait_for([JobPhase.SUSPENDED], timeout=TIMEOUT).phase is JobPhase.SUSPENDED
-    here.cancel("second")
+    here.jobs.delete("second")
     with pytest.raises(NotFound):
         here.get("second")
-    here.cancel("first")
+    here.jobs.delete("first")
     assert here.list() == []
 
 
-def test_a_job_whose_run_was_killed_has_failed(here: LocalClient) -> None:
+def test_a_job_whose_run_was_killed_has_failed(here: Client) -> None:
     endless = "import os, time\nprint(os.getppid(), flush=True)\nwhile True: time.sleep(1)"
     handle = here.submit(script(endless))
-    next(iter(here.logs("fashion", follow=True)))
-    run = int((here.folder / "fashion/lock").read_text())
+    next(iter(here.attach("fashion").logs(follow=True)))
+    run = int(pathlib.Path(".tfdist/fashion/lock").read_text())
     subprocess.run(["kill", "-KILL", str(run)], check=True)
 
     with pytest.raises(JobFailed, match="fashion failed: the run ended without a result"):
         handle.wait(timeout=TIMEOUT)
 
 
-def test_a_job_that_needs_a_cluster_is_invalid_on_this_machine(here: LocalClient) -> None:
+def test_a_job_that_needs_a_cluster_is_invalid_on_this_machine(here: Client) -> None:
     handle = here.submit(script("", env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]))
 
     with pytest.raises(JobFailed, match=r"fashion invalid: .*A comes from the cluster"):
         handle.wait(timeout=TIMEOUT)
 
 
-def test_what_makes_no_sense_on_this_machine_is_one_line(here: LocalClient) -> None:
+def test_what_makes_no_sense_on_this_machine_is_one_line(here: Client) -> None:
     handle = here.submit(script(""))
     handle.wait(timeout=TIMEOUT)
     for call in (lambda: handle.scale(2), handle.restart, handle.events, lambda: here.in_namespace("x")):
@@ -110,8 +110,15 @@ def test_a_function_runs_as_processes_of_this_machine() -> None:
     assert [line.text for line in handle.tail(role="worker", index=0)] == ["trained with 0.5 None"]
 
 
-def test_a_batch_runs_on_this_machine(here: LocalClient) -> None:
-    batch = train.map([{"lr": 1}, {"lr": 2}], parallelism=1, client=here)
+@pytest.mark.usefixtures("here")
+def test_a_function_on_this_machine_returns_its_value() -> None:
+    assert train.local(lr=0.5, layers=[3]).result(timeout=TIMEOUT) == {"lr": 0.5, "layers": [3]}
 
-    assert isinstance(batch, BatchHandle)
-    assert [result.phase for result in batch.results(timeout=TIMEOUT)] == [JobPhase.SUCCEEDED] * 2
+
+@pytest.mark.usefixtures("here")
+def test_a_function_returns_its_value_after_a_killed_worker(tmp_path: pathlib.Path) -> None:
+    """Given two workers of which one is killed once; when both have run again, then the result is of the second run."""
+    handle = train_through_a_kill.local(str(tmp_path / "calls"))
+
+    assert handle.result(timeout=TIMEOUT) == "called 2 times"
+    assert len(handle.job.status.failures or ()) == 1

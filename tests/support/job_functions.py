@@ -11,7 +11,7 @@ from typing import Any
 import tfdist
 from tfdist.client.code_archive import CodeArchive
 from tfdist.client.function import JobFunction
-from tfdist.client.function_script import SCRIPT
+from tfdist.contract import FUNCTION_SCRIPT
 
 Function = JobFunction[..., Any]
 
@@ -36,7 +36,7 @@ def unpacked(archive: CodeArchive, folder: pathlib.Path) -> pathlib.Path:
 
 def run(archive: CodeArchive, *, installed: bool = True, code: int = 0) -> str:
     """Return the output of the script of an archive, in a folder and process of its own, with tfdist or without it."""
-    script = unpacked(archive, pathlib.Path("unpacked").resolve()) / SCRIPT
+    script = unpacked(archive, pathlib.Path("unpacked").resolve()) / FUNCTION_SCRIPT
     options, environment = ([], {"PYTHONPATH": SDK}) if installed else (["-S"], {})
     command = [sys.executable, *options, str(script)]
     ended = subprocess.run(command, env=environment, capture_output=True, check=False, text=True)

@@ -1,9 +1,17 @@
 """Reports of a replica: classification of errors, termination message, Prometheus; and steps per execution."""
 
+import json
+
 import pytest
 
-from tfdist.contract import CheckpointSettings, ExitCode, Phase, Role
-from tfdist.contract_reports import CheckpointReport, EvaluationReport, ProgressReport, TerminationMessage
+from tfdist.contract import RETURNED_VALUE_BYTES, CheckpointSettings, ExitCode, Phase, Role
+from tfdist.contract_reports import (
+    CheckpointReport,
+    EvaluationReport,
+    FunctionReport,
+    ProgressReport,
+    TerminationMessage,
+)
 from tfdist.printable import printable
 from tfdist_trainer import termination
 from tfdist_trainer.errors import ConfigurationError, classify
@@ -127,6 +135,15 @@ def test_training_metrics_give_way_to_the_cause() -> None:
     report = REPORT.model_copy(update={"metrics": {f"metric-{number}": 0.1 for number in range(200)}})
     message = TerminationMessage.model_validate_json(termination.compose("Bug", "the cause", report))
     assert (message.message, message.metrics, message.evaluation) == ("the cause", {}, REPORT.evaluation)
+
+
+def test_a_returned_value_fits_beside_the_longest_message_into_what_the_kubelet_keeps() -> None:
+    value = json.dumps("x" * (RETURNED_VALUE_BYTES - 6))
+    report = REPORT.model_copy(update={"returned": FunctionReport(value=value)})
+    encoded = termination.compose("Completed", "y" * 5000, report)
+    assert len(encoded.encode()) <= 4096
+    message = TerminationMessage.model_validate_json(encoded)
+    assert (message.returned, message.evaluation) == (report.returned, REPORT.evaluation)
 
 
 def test_the_best_result_gives_way_to_the_last_one() -> None:

@@ -14,6 +14,7 @@ from tfdist.cli.find import to_copy
 from tfdist.cli.kinds import Reference
 from tfdist.client.api_server import ApiServer
 from tfdist.client.client import Client
+from tfdist.client.cluster import Cluster
 from tfdist.client.errors import Forbidden, NoCluster, NotFound, NotPossible
 from tfdist.client.job import Job
 from tfdist.client.job_handle import JOBS, JobHandle
@@ -28,7 +29,7 @@ class Jobs(Resources[Job, JobHandle]):
     """Jobs without a cluster: each is in the given phases, one after the other, once it is watched."""
 
     def __init__(self, **phases: list[str]) -> None:
-        super().__init__(cast("ApiServer", SimpleNamespace(request=denied)), "team", JOBS)
+        super().__init__(Cluster(cast("ApiServer", SimpleNamespace(request=denied)), "team"), "team", JOBS)
         self.phases = phases
         self.changes: dict[str, Any] = {}
 
@@ -58,8 +59,8 @@ class JobsClient(Client):
 
     def __init__(self, jobs: Jobs, own: str = "team") -> None:
         self.namespace = "team"
-        self.api = cast("ApiServer", SimpleNamespace(connection=SimpleNamespace(namespace=own)))
-        self._jobs = jobs
+        api = SimpleNamespace(connection=SimpleNamespace(namespace=own))
+        self._backend, self._jobs = Cluster(cast("ApiServer", api), "team"), jobs
 
     @property
     def jobs(self) -> Jobs:

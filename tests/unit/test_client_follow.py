@@ -13,9 +13,7 @@ from tfdist.client.api_server import ApiServer, Json, Query
 from tfdist.client.errors import NoCluster, NotFound
 from tfdist.client.follow import follow
 from tfdist.client.job import Job
-from tfdist.client.job_handle import JOBS, JobHandle
 from tfdist.client.logs import ContainerLog, LogOptions, LogServer, LogSource
-from tfdist.client.resources import Resources
 from tfdist.client.watch import patiently
 
 HOUR = 3600.0
@@ -31,14 +29,14 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return stops
 
 
-class FinishedJob(Resources[Job, JobHandle]):
+class FinishedJob:
     """A job that has succeeded with one worker, and its API server; the test lets each line of its log arrive."""
 
     def __init__(self) -> None:
         made = manifest("fashion")
         made["metadata"]["generation"] = 1
         self.job = Job(made | {"status": {"phase": "Succeeded", "observedGeneration": 1}})
-        super().__init__(cast("ApiServer", self), "team", JOBS)
+        self.api = cast("ApiServer", self)
         self.arrives = threading.Semaphore(0)
         labels = {"role": "worker", "index": "0", "attempt": "0", "job-uid": self.job.uid}
         self._pod = {
@@ -81,7 +79,7 @@ def test_a_process_that_is_stopped_while_a_job_has_ended_reads_its_logs_to_the_e
     cluster, found = FinishedJob(), []
 
     cluster.arrives.release()
-    for event in follow(cluster, cluster.job, LogOptions()):
+    for event in follow(cluster.api, cluster.watch, cluster.job, LogOptions()):
         if isinstance(event, list):
             found += [line.text for line in event]
             stop.append(HOUR)
@@ -131,7 +129,7 @@ def test_the_end_of_a_log_follows_its_last_line() -> None:
     """Given a job that has ended with one worker, when it is followed, then the source of its log is the last event."""
     cluster = FinishedJob()
     cluster.arrives.release(10 * LINES)
-    events = follow(cluster, cluster.job, LogOptions())
+    events = follow(cluster.api, cluster.watch, cluster.job, LogOptions())
     *_, last_lines, end = (event for event in events if not isinstance(event, Job))
     assert isinstance(last_lines, list)
     assert isinstance(end, LogSource)

@@ -12,6 +12,8 @@ from support.stored_jobs import LATER, at, condition, counts, stored
 from tfdist.api.status import JobPhase
 from tfdist.client import events
 from tfdist.client.api_server import ApiServer
+from tfdist.client.backend import Backend
+from tfdist.client.cluster import Cluster
 from tfdist.client.errors import NotFound, WaitTimeout
 from tfdist.client.job import Job
 from tfdist.client.job_handle import JOBS, JobHandle
@@ -43,7 +45,7 @@ class Watched(Resources[Job, JobHandle]):
     """Jobs whose watch yields the given ones, and then nothing more."""
 
     def __init__(self, *jobs: Job) -> None:
-        super().__init__(cast("ApiServer", None), "team", JOBS)
+        super().__init__(cast("Backend", None), "team", JOBS)
         self._jobs = jobs
 
     def watch(self, name: str, **_: float | None) -> Iterator[Job]:
@@ -214,7 +216,7 @@ class Stored(Resources[Job, JobHandle]):
     """Jobs of which one is stored, or none."""
 
     def __init__(self, job: Job | None, pods: Pods) -> None:
-        super().__init__(cast("ApiServer", pods), "team", JOBS)
+        super().__init__(Cluster(cast("ApiServer", pods), "team"), "team", JOBS)
         self._job = job
 
     def get(self, name: str) -> Job:

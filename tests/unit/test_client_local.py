@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from support.factories import manifest
 
+from tfdist import Client
 from tfdist.api.status import JobPhase
 from tfdist.client.errors import NotFound, NotPossible
-from tfdist.client.local_client import LocalClient
 from tfdist.local import background
 
 
 @pytest.fixture
-def client(tmp_path: pathlib.Path) -> LocalClient:
+def client(tmp_path: pathlib.Path) -> Client:
     """A client of two runs that have ended: `fashion` succeeded, `prices` was suspended at step 5."""
     write(tmp_path, "fashion", {"phase": "Succeeded"}, team="vision")
     write(tmp_path, "prices", {"phase": "Suspended", "progress": {"step": 5}})
-    return LocalClient(tmp_path)
+    return Client(local=tmp_path)
 
 
 def write(folder: pathlib.Path, name: str, status: dict[str, Any], **labels: str) -> None:
@@ -30,20 +30,20 @@ def write(folder: pathlib.Path, name: str, status: dict[str, Any], **labels: str
     (folder / name / "status.json").write_text(json.dumps({"observedGeneration": 1} | status))
 
 
-def test_runs_are_listed_by_name_and_by_label(client: LocalClient) -> None:
+def test_runs_are_listed_by_name_and_by_label(client: Client) -> None:
     assert [job.name for job in client.list()] == ["fashion", "prices"]
     assert [job.name for job in client.list(selector="team=vision")] == ["fashion"]
     assert client.jobs.similar("fashon") == "fashion"
 
 
-def test_a_handle_reads_and_watches_the_run_of_its_name(client: LocalClient) -> None:
+def test_a_handle_reads_and_watches_the_run_of_its_name(client: Client) -> None:
     handle = client.attach("fashion")
 
     assert handle.wait().phase is JobPhase.SUCCEEDED
     assert [job.name for job in handle.watch(seconds=0)] == ["fashion"]
 
 
-def test_a_run_that_has_finished_is_neither_suspended_nor_resumed(client: LocalClient) -> None:
+def test_a_run_that_has_finished_is_neither_suspended_nor_resumed(client: Client) -> None:
     handle = client.attach("fashion")
 
     for change, done in ((handle.suspend, "suspended"), (handle.resume, "resumed")):
@@ -51,12 +51,12 @@ def test_a_run_that_has_finished_is_neither_suspended_nor_resumed(client: LocalC
             change()
 
 
-def test_the_suspension_of_a_run_without_checkpoints_warns_that_it_begins_again(client: LocalClient) -> None:
+def test_the_suspension_of_a_run_without_checkpoints_warns_that_it_begins_again(client: Client) -> None:
     with pytest.warns(UserWarning, match="prices has no spec.checkpoint: it begins again at step 0, and loses 5 steps"):
         client.attach("prices").suspend()
 
 
-def test_what_needs_a_cluster_is_one_line(client: LocalClient) -> None:
+def test_what_needs_a_cluster_is_one_line(client: Client) -> None:
     handle = client.attach("prices")
     calls = (
         handle.restart,
@@ -72,8 +72,8 @@ def test_what_needs_a_cluster_is_one_line(client: LocalClient) -> None:
             call()
 
 
-def test_a_run_that_is_cancelled_or_deleted_is_not_found(client: LocalClient) -> None:
-    client.cancel("fashion")
+def test_a_run_that_is_deleted_by_its_name_or_handle_is_not_found(client: Client) -> None:
+    client.jobs.delete("fashion")
     handle = client.attach("prices")
     handle.delete()
     handle.wait_deleted(timeout=0)

@@ -14,7 +14,6 @@ from support.sweeps import sweep_manifest
 from tfdist.api.sweep import TFDistSweep
 from tfdist.client.client import Client
 from tfdist.client.errors import AlreadyExists, NotFound, NotInstalled, NotPossible, SweepFailed, WaitTimeout
-from tfdist.client.local_client import LocalClient
 from tfdist.client.sweep import Sweep, rows
 
 
@@ -219,4 +218,4 @@ def test_another_sweep_of_the_same_name_is_not_used(client: Client, cluster: Sto
 
 def test_sweeps_need_a_cluster(tmp_path: pathlib.Path) -> None:
     with pytest.raises(NotPossible, match="sweeps need a cluster"):
-        _ = LocalClient(tmp_path).sweeps
+        Client(local=tmp_path).sweeps.attach("prices")

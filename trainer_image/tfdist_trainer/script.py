@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, Phase, Role
-from tfdist.contract_reports import CheckpointReport, ExportReport, ProgressReport, SlowReplica
+from tfdist.contract_reports import CheckpointReport, ExportReport, FunctionReport, ProgressReport, SlowReplica
 from tfdist_trainer import environment, errors, heartbeat, log, report_server, script_end, termination
 from tfdist_trainer.reporter import Reporter, first_report
 from tfdist_trainer.scalars import count, finite_number, finite_numbers
@@ -134,6 +134,16 @@ def report_times(
 def report_exports(exported: Sequence[ExportReport]) -> None:
     """Report the models that were exported."""
     _script().report(exports=list(exported))
+
+
+def report_returned(value: str | None, problem: str | None) -> None:
+    """Report what the function of the job has returned.
+
+    Args:
+        value: its JSON, at most `RETURNED_VALUE_BYTES` as a string of JSON; None with a problem.
+        problem: why there is no JSON of it; None with a value.
+    """
+    _script().report(returned=FunctionReport(value=value, problem=problem))
 
 
 def evaluations() -> ScriptEvaluations:

@@ -1,4 +1,4 @@
-"""The termination message of a replica: at most 1 KiB of JSON.
+"""The termination message of a replica: at most 1 KiB of JSON, and what the function of the job has returned.
 
 The controller reads it after the pod has terminated, when the report server no longer runs; so it repeats the final
 metrics and the result of an evaluation. The last line of the error comes first, so that it is visible even if only
@@ -21,7 +21,7 @@ ELLIPSIS: Final = "..."
 
 
 def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd | None = None) -> str:
-    """Return the JSON of the message, with `message` truncated to fit into 1 KiB."""
+    """Return the JSON of the message, with `message` truncated so that it fits into 1 KiB without a returned value."""
     full = TerminationMessage(
         reason=reason,
         message=message,
@@ -37,6 +37,7 @@ def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd
         trains_alone=report.trains_alone,
         saves_checkpoints=report.saves_checkpoints,
         exports=report.exports,
+        returned=report.returned,
         gang_end=gang_end,
     )
     # Nearly always.
@@ -58,7 +59,8 @@ def _cut(message: TerminationMessage, length: int) -> TerminationMessage:
 
 
 def _fits(message: TerminationMessage) -> bool:
-    return len(message.to_json().encode()) <= TERMINATION_MESSAGE_BYTES
+    without_value = message.model_copy(update={"returned": None})
+    return len(without_value.to_json().encode()) <= TERMINATION_MESSAGE_BYTES
 
 
 def path_from(environ: Mapping[str, str]) -> Path:

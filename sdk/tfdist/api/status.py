@@ -10,6 +10,7 @@ from tfdist.api.condition import StatusCondition
 from tfdist.api.gang_status import GangStatus, SchedulingStatus, ShortText
 from tfdist.api.history_status import MAX_ATTEMPTS, MAX_POINTS, AttemptStatus, ProgressPoint, Usage
 from tfdist.api.scalars import Amount, Metrics, Path, Time, Whole
+from tfdist.contract import RETURNED_VALUE_BYTES
 
 MAX_KEPT_SPECIFICATION: Final = 131072
 """Largest size, in characters, of a specification in `status.specifications`."""
@@ -153,6 +154,15 @@ class ExportStatus(ApiModel):
     """The model of the best evaluation."""
 
 
+class FunctionResult(ApiModel):
+    """What the function of the job has returned on the chief or, without one, on worker 0; one of the fields is set."""
+
+    value: Annotated[str | None, StringConstraints(max_length=RETURNED_VALUE_BYTES)] = None
+    """JSON of the value."""
+    problem: Annotated[str | None, StringConstraints(max_length=1024)] = None
+    """Why there is no JSON of it: its type, or its size."""
+
+
 class ReplicaFailure(ApiModel):
     """A failure of a replica."""
 
@@ -244,6 +254,8 @@ class TFDistJobStatus(ApiModel):
     """Evaluation results."""
     export: ExportStatus | None = None
     """Exported models."""
+    function_result: FunctionResult | None = None
+    """What the function has returned, of a job that calls a Python function (`tfdist.job`)."""
     failures: Annotated[list[ReplicaFailure] | None, Field(max_length=10)] = None
     """The last 10 failures, oldest first."""
     tensor_board: TensorBoardStatus | None = None

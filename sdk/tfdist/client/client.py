@@ -1,10 +1,14 @@
-"""The client: jobs of a cluster, with the rights of the user and without an intermediate server."""
+"""The client: jobs of a cluster, with the rights of the user and without an intermediate server, or of this machine."""
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfdist.client.api_server import ApiServer
+from tfdist.client.backend import Backend
+from tfdist.client.cluster import Cluster
+from tfdist.client.errors import NotPossible
 from tfdist.client.job import Job
 from tfdist.client.job_handle import JOBS, JobHandle
 from tfdist.client.kubeconfig import connection
@@ -34,6 +38,7 @@ class Client:
         namespace: str | None = None,
         context: str | None = None,
         kubeconfig: str | os.PathLike[str] | None = None,
+        local: bool | str | os.PathLike[str] = False,
     ) -> None:
         """Connect as kubectl does; no request is sent.
 
@@ -41,24 +46,37 @@ class Client:
             namespace: where the jobs are; default: the namespace of the context, or of the pod that this runs in.
             context: a context of the kubeconfig; default: the current context.
             kubeconfig: path of a file; default: the files that `KUBECONFIG` names, then `~/.kube/config`.
+            local: run jobs as processes of this machine instead. Their run directories are below `.tfdist`, or below
+                the folder of this path; a job's directory has its name.
 
         Raises:
             NoCluster: no kubeconfig exists, or it does not have the context.
         """
-        self.api = ApiServer(connection(kubeconfig, context))
-        self.namespace = namespace or self.api.connection.namespace
+        self._backend = _this_machine(local) if local else _cluster(kubeconfig, context, namespace)
+        self.namespace = self._backend.namespace
+
+    @property
+    def api(self) -> ApiServer:
+        """The API server of the cluster.
+
+        Raises:
+            NotPossible: the jobs are processes of this machine.
+        """
+        if not isinstance(self._backend, Cluster):
+            raise NotPossible("this needs a cluster, and the jobs of this client run on this machine")
+        return self._backend.api
 
     @property
     def jobs(self) -> Resources[Job, JobHandle]:
         """The jobs of the namespace."""
-        return Resources(self.api, self.namespace, JOBS)
+        return Resources(self._backend, self.namespace, JOBS)
 
     @property
     def sweeps(self) -> "Resources[Sweep, SweepHandle]":
         """The sweeps of the namespace."""
         from tfdist.client.sweep_handle import SWEEPS  # noqa: PLC0415  see TYPE_CHECKING
 
-        return Resources(self.api, self.namespace, SWEEPS)
+        return Resources(self._backend, self.namespace, SWEEPS)
 
     def submit(
         self,
@@ -136,7 +154,22 @@ class Client:
         return find_batch(self.jobs, name)
 
     def in_namespace(self, namespace: str) -> "Client":
-        """Return the client for the jobs of another namespace, with the same connection."""
+        """Return the client for the jobs of another namespace, with the same connection.
+
+        Raises:
+            NotPossible: the jobs are processes of this machine, which has no namespaces.
+        """
         other = object.__new__(Client)
-        other.api, other.namespace = self.api, namespace
+        other._backend, other.namespace = Cluster(self.api, namespace), namespace
         return other
+
+
+def _cluster(kubeconfig: str | os.PathLike[str] | None, context: str | None, namespace: str | None) -> Backend:
+    api = ApiServer(connection(kubeconfig, context))
+    return Cluster(api, namespace or api.connection.namespace)
+
+
+def _this_machine(folder: bool | str | os.PathLike[str]) -> Backend:
+    from tfdist.client.this_machine import FOLDER, ThisMachine  # noqa: PLC0415  it imports what runs processes
+
+    return ThisMachine(Path(FOLDER if isinstance(folder, bool) else folder).resolve())

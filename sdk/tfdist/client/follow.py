@@ -4,7 +4,7 @@ import heapq
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from tfdist.client.api_server import ApiServer
 from tfdist.client.errors import ClientError, NoCluster, NotFound, Unavailable
@@ -14,11 +14,11 @@ from tfdist.client.log_stream import LogLine
 from tfdist.client.logs import ContainerLog, LogOptions, LogSource, log_source
 from tfdist.client.paths import pods_path
 from tfdist.client.replica_pods import pods_of
-from tfdist.client.resources import Resources
 from tfdist.client.watch import patiently, watch_list
 from tfdist.render.names import JOB_UID_LABEL
 
-Jobs = Resources[Job, Any]
+JobWatch = Callable[[str], Iterator[Job]]
+"""Yields the job of a name, and again after each change."""
 LogEvent = Job | list[LogLine] | LogSource
 """What following a job yields: the job after a change, lines of one replica, or the source of a log that has ended."""
 
@@ -76,21 +76,21 @@ def read(api: ApiServer, job: Job, options: LogOptions) -> Iterator[LogLine]:
         yield line
 
 
-def follow(jobs: Jobs, job: Job, options: LogOptions) -> Iterator[LogEvent]:
+def follow(api: ApiServer, watch: JobWatch, job: Job, options: LogOptions) -> Iterator[LogEvent]:
     """Yield the job after each change, the lines of its logs as they arrive and the end of each, until all have ended.
 
     Raises:
         NotFound: the job was deleted; its logs have been read to their ends.
         ClientError: a request failed.
     """
-    yield from _Follower(jobs, job, options).events()
+    yield from _Follower(api, watch, job, options).events()
 
 
 class _Follower:
     """One thread for each log, one for the job and one for its pods, which fill a bounded queue."""
 
-    def __init__(self, jobs: Jobs, job: Job, options: LogOptions) -> None:
-        self._jobs, self._api, self._job, self._options = jobs, jobs.api, job, options
+    def __init__(self, api: ApiServer, watch: JobWatch, job: Job, options: LogOptions) -> None:
+        self._api, self._watch, self._job, self._options = api, watch, job, options
         self._queue: EventQueue[_Item] = EventQueue()
         self._stopped = threading.Event()
         self._known: set[str] = set()
@@ -174,7 +174,7 @@ class _Follower:
         self._queue.put([_StreamEnd(source)])
 
     def _watch_job(self) -> None:
-        for job in self._jobs.watch(self._job.name):
+        for job in self._watch(self._job.name):
             if job.uid != self._job.uid:
                 raise NotFound(f'job "{job.name}" was deleted')
             self._queue.put([job])

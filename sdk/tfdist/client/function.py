@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overl
 
 from tfdist.api.resource import API_VERSION, KIND
 from tfdist.client.errors import FunctionError
-from tfdist.client.function_script import IMPORTING_ENV, SCRIPT, check_json, script_of
+from tfdist.client.function_script import IMPORTING_ENV, check_json, script_of
 from tfdist.client.function_source import checked, source_of
+from tfdist.contract import FUNCTION_SCRIPT
 from tfdist.podspec.resources import NVIDIA_GPU
 
 if TYPE_CHECKING:  # see the docstring of the module
@@ -141,11 +142,10 @@ class JobFunction(Generic[P, R]):
         Raises:
             ClientError: the job cannot be created, see `submit`.
         """
-        from tfdist.client.local_client import LocalClient  # noqa: PLC0415  see the docstring of the module
-
         manifest, archive = self.prepare(*args, **kwargs)
         policy = {"backoffLimit": 0} | manifest["spec"].get("runPolicy", {})  # the user is there to correct it
-        return LocalClient().submit(manifest | {"spec": manifest["spec"] | {"runPolicy": policy}}, code=archive)
+        local_manifest = manifest | {"spec": manifest["spec"] | {"runPolicy": policy}}
+        return _client(None, local=True).submit(local_manifest, code=archive)
 
     def map(
         self,
@@ -192,7 +192,7 @@ class JobFunction(Generic[P, R]):
         values = self._arguments(args, kwargs)
         folder = None if self.options.code is None else Path(self.options.code)
         source = source_of(self._checked, folder)
-        archive = pack_with(source.files | {SCRIPT: script_of(source, values)}, folder, self.options.include)
+        archive = pack_with(source.files | {FUNCTION_SCRIPT: script_of(source, values)}, folder, self.options.include)
         return self._manifest(values), archive
 
     @property
@@ -227,7 +227,7 @@ class JobFunction(Generic[P, R]):
 
     def _manifest(self, arguments: Json) -> Json:
         options, text = self.options, json.dumps(arguments)
-        spec: Json = {"worker": {"replicas": options.workers}, "training": {"script": SCRIPT}}
+        spec: Json = {"worker": {"replicas": options.workers}, "training": {"script": FUNCTION_SCRIPT}}
         if options.image is not None:
             spec["image"] = options.image
         if options.gpus is not None:
@@ -260,9 +260,9 @@ def _deep_merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> Json:
     return result
 
 
-def _client(client: "Client | None") -> "Client":
+def _client(client: "Client | None", *, local: bool = False) -> "Client":
     if client is not None:
         return client
     from tfdist.client.client import Client  # noqa: PLC0415  see the docstring of the module
 
-    return Client()
+    return Client(local=local)

@@ -1,4 +1,4 @@
-"""The script that calls a function in its job."""
+"""The script that calls a function in its job, and reports what it returns."""
 
 import json
 import math
@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from tfdist.client.errors import FunctionError
 from tfdist.client.function_source import FunctionSource
+from tfdist.contract import JOB_ENV, RETURNED_VALUE_BYTES, TERMINATION_LOG_ENV
 
-SCRIPT: Final = "tfdist_call.py"
+ARGUMENTS_ENV: Final = "FUNCTION_ARGUMENTS"
+"""Variable of the trials of a sweep: JSON of the arguments. Sweeps set no variables that begin with `TFDIST_`."""
 IMPORTING_ENV: Final = "TFDIST_IMPORTS_FUNCTION"
 """Set while the module of the function is imported: a job that it submits then would submit another one, and so on."""
 
@@ -20,7 +22,7 @@ import sys
 import types
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-ARGUMENTS = json.loads({arguments!r})
+ARGUMENTS = json.loads({arguments})
 
 
 def job(function=None, **_):
@@ -48,20 +50,69 @@ def function():
         del os.environ[{importing!r}]
 
 
+def plain(value):
+    """Return a NumPy number or array, or a tensor, as numbers and lists."""
+    if not hasattr(value, "tolist") and hasattr(value, "numpy"):
+        value = value.numpy()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError("a " + type(value).__name__ + " is not JSON")
+
+
+def report(value):
+    """Report a value to the job: it is stored in the status. Large ones belong into files, others are no data."""
+    text, problem = None, None
+    try:
+        text = json.dumps(value, allow_nan=False, default=plain, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = "{name} returned a value that cannot be stored in the status (" + str(error)[:200] + "): return \
+numbers, texts, lists and dictionaries, and save the rest by spec.checkpoint or training.export, or in a file"
+    if text is not None and len(json.dumps(text)) > {limit}:
+        problem = "{name} returned " + format(len(json.dumps(text)), ",") + " bytes of JSON, and {limit:,} fit into \
+the status: save the value by spec.checkpoint or training.export, or in a file"
+        text = None
+    if problem is not None:
+        print("tfdist: " + problem, file=sys.stderr)
+    try:
+        from tfdist_trainer.script import report_returned
+    except ImportError:
+        write(text, problem)
+    else:
+        report_returned(text, problem)
+
+
+def write(text, problem):
+    """Write the termination message: the image has no trainer that would."""
+    if {job!r} not in os.environ:
+        return
+    returned = {{key: item for key, item in (("value", text), ("problem", problem)) if item is not None}}
+    message = {{"schemaVersion": 1, "reason": "Completed", "message": "", "returned": returned}}
+    with open(os.environ.get({log!r}) or "/dev/termination-log", "w", encoding="utf-8") as file:
+        json.dump(message, file)
+
+
 if __name__ == "__main__":
     prepare()
-    function()(**ARGUMENTS)
+    report(function()(**ARGUMENTS))
 '''
 
 
-def script_of(source: FunctionSource, arguments: dict[str, Any]) -> bytes:
-    """Return the text of a script that imports a function and calls it with JSON arguments."""
+def script_of(source: FunctionSource, arguments: dict[str, Any] | None) -> bytes:
+    """Return the text of a script that imports a function and calls it.
+
+    Args:
+        source: the function.
+        arguments: its arguments, JSON; None for those of the trial of a sweep, in `ARGUMENTS_ENV`.
+    """
     text = _TEMPLATE.format(
         name=source.name,
         module=source.module,
         root=source.root,
-        arguments=json.dumps(arguments),
+        arguments=f"os.environ[{ARGUMENTS_ENV!r}]" if arguments is None else repr(json.dumps(arguments)),
         importing=IMPORTING_ENV,
+        limit=RETURNED_VALUE_BYTES,
+        job=JOB_ENV,
+        log=TERMINATION_LOG_ENV,
     )
     return text.encode()
 

@@ -1,12 +1,23 @@
 """A job as the API server has it, and its outcome."""
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from tfdist import outcome
-from tfdist.api.status import EvaluationResult, ExportStatus, JobPhase, ReplicaFailure, TFDistJobStatus
+from tfdist.api.status import (
+    EvaluationResult,
+    ExportStatus,
+    FunctionResult,
+    JobPhase,
+    ReplicaFailure,
+    TFDistJobStatus,
+)
+from tfdist.client.errors import NotPossible
 from tfdist.client.stored import Workload
+from tfdist.contract import FUNCTION_SCRIPT
 from tfdist.printable import printable
 from tfdist.render.names import RESTART_ANNOTATION
 
@@ -29,6 +40,11 @@ class Job(Workload):
     def is_suspended(self) -> bool:
         """Whether the specification suspends the job."""
         return bool((self.spec.get("runPolicy") or {}).get("suspend"))
+
+    @property
+    def calls_function(self) -> bool:
+        """Whether the job calls a function of `tfdist.job`."""
+        return (self.spec.get("training") or {}).get("script") == FUNCTION_SCRIPT
 
     @property
     def is_restarting_on_request(self) -> bool:
@@ -79,6 +95,22 @@ def result_of(job: Job) -> JobResult:
     evaluation = job.status.evaluation
     result = (evaluation.final or evaluation.latest) if evaluation else None
     return JobResult(job.phase, result, job.status.export, tuple(job.status.failures or ()))
+
+
+def returned_value(job: Job) -> Any:
+    """Return what the function of a job that has succeeded has returned.
+
+    Raises:
+        NotPossible: the status does not have it; the message says why.
+    """
+    result = job.status.function_result or FunctionResult()
+    if result.value is None:
+        lost = "it was not recorded, because the pod was gone before the controller had read it"
+        raise NotPossible(f'job "{job.name}" has no result: {printable(result.problem or lost)}')
+    try:
+        return json.loads(result.value)
+    except ValueError as error:
+        raise NotPossible(f'job "{job.name}" has a result that is not JSON: {error}') from None
 
 
 def described(job: Job) -> list[str]:

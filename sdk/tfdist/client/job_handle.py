@@ -3,23 +3,20 @@
 import html
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.status import JobPhase
-from tfdist.client import events
-from tfdist.client import follow as logs
 from tfdist.client.api_server import Json
+from tfdist.client.backend import ObjectKind
 from tfdist.client.errors import JobFailed, NotPossible
 from tfdist.client.events import JobEvent
 from tfdist.client.follow import LogEvent
 from tfdist.client.handle import Handle
-from tfdist.client.job import Job, JobResult, described, result_of
+from tfdist.client.job import Job, JobResult, described, result_of, returned_value
 from tfdist.client.log_stream import LogLine
 from tfdist.client.logs import LogOptions
 from tfdist.client.paths import jobs_path
-from tfdist.client.replica_pods import pods_of
-from tfdist.client.resources import ObjectKind
 from tfdist.messages import count
 from tfdist.render.names import RESTART_ANNOTATION
 from tfdist.timestamps import rfc3339
@@ -56,6 +53,24 @@ class JobHandle(Handle[Job]):
         if job.phase is not JobPhase.SUCCEEDED:
             raise JobFailed(f"{job.name} {job.phase.lower()}: {job.message}")
         return result_of(job)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait until the job has ended, and return what its function has returned on the chief, or on worker 0.
+
+        Args:
+            timeout: seconds; default: wait forever.
+
+        Raises:
+            NotPossible: the job calls no function, or the value is not in its status; the message says why.
+            JobFailed: the job has failed or is invalid, with the message of its condition.
+            WaitTimeout: it has not ended in time.
+            NotFound: it has been deleted.
+            ClientError: a request failed.
+        """
+        if not self.job.calls_function:
+            raise NotPossible(f'job "{self.name}" calls no function of tfdist.job, so it has no result: see wait')
+        self.wait(timeout)
+        return returned_value(self.job)
 
     def logs(
         self,
@@ -103,7 +118,7 @@ class JobHandle(Handle[Job]):
         Raises:
             ClientError: a request failed.
         """
-        return logs.read(self._resources.api, self.job, options)
+        return self._resources.backend.lines(self.job, options)
 
     def follow(self, options: LogOptions | None = None) -> Iterator[LogEvent]:
         """Yield the job after each change, lines of its logs as they arrive and the end of each, until all have ended.
@@ -112,7 +127,7 @@ class JobHandle(Handle[Job]):
             NotFound: the job was deleted.
             ClientError: a request failed.
         """
-        for event in logs.follow(self._resources, self.job, options or LogOptions()):
+        for event in self._resources.backend.follow(self.job, options or LogOptions()):
             if isinstance(event, Job):
                 self._stored = event
             yield event
@@ -123,7 +138,7 @@ class JobHandle(Handle[Job]):
         Raises:
             ClientError: the request failed.
         """
-        return pods_of(self._resources.api, self.namespace, self.name)
+        return self._resources.backend.pods(self.job)
 
     def events(self) -> list[JobEvent]:
         """Return the events of the job and its pods that the cluster still has (by default for an hour), newest last.
@@ -131,7 +146,7 @@ class JobHandle(Handle[Job]):
         Raises:
             ClientError: a request failed.
         """
-        return events.read(self._resources.api, self.job)
+        return [*self._resources.backend.events(self.job, follow=False)]
 
     def follow_events(self) -> Iterator[JobEvent]:
         """Yield the events of the job and its pods, then each new one, until the job is deleted.
@@ -140,8 +155,7 @@ class JobHandle(Handle[Job]):
             NotFound: the job was deleted.
             ClientError: a request failed.
         """
-        uid = self.job.uid
-        return events.follow(self._resources.api, self.job, lambda: self._resources.get(self.name).uid == uid)
+        return self._resources.backend.events(self.job, follow=True)
 
     def restart(self) -> Job:
         """Restart the gang; the restart is not counted. Python warns about lost steps as `suspend` does.

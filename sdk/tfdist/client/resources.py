@@ -1,40 +1,21 @@
 """The objects of one kind, jobs or sweeps, in a namespace."""
 
-import builtins
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from tfdist.client.api_server import MERGE_PATCH, ApiServer, Json
-from tfdist.client.errors import NotFound
-from tfdist.client.paths import object_path
+from tfdist.client.api_server import Json
+from tfdist.client.backend import Backend, ObjectKind
 from tfdist.client.stored import Workload
-from tfdist.client.watch import watch_object
 from tfdist.messages import suggest
 
 if TYPE_CHECKING:
-    # Creating alone needs the models of the specification and their validation: over a tenth of a second to import.
-    from tfdist.client.submission import Submission
+    from tfdist.client.submission import Submission  # see `backend`
 
 T = TypeVar("T", bound=Workload)
 H_co = TypeVar("H_co", covariant=True)
 
 _SEARCHED: Final = 500
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectKind(Generic[T, H_co]):
-    """A kind of object, and the classes that represent its objects."""
-
-    noun: str
-    """Its name in messages: `job`."""
-    api_version: str
-    kind: str
-    path: Callable[[str | None], str]
-    """Returns the path of the objects of a namespace, or with None of all namespaces."""
-    stored: Callable[[Json], T]
-    handle: "Callable[[Resources[T, Any], T], H_co]"
 
 
 class Resources(Generic[T, H_co]):
@@ -44,8 +25,8 @@ class Resources(Generic[T, H_co]):
     >>> best = sweep.wait(timeout=86400)[0]
     """
 
-    def __init__(self, api: ApiServer, namespace: str, kind: ObjectKind[T, H_co]) -> None:
-        self.api, self.namespace = api, namespace
+    def __init__(self, backend: Backend, namespace: str, kind: ObjectKind[T, H_co]) -> None:
+        self.backend, self.namespace = backend, namespace
         self.kind: ObjectKind[T, Any] = kind
 
     def submit(
@@ -77,10 +58,8 @@ class Resources(Generic[T, H_co]):
         Raises:
             ClientError: a request failed.
         """
-        from tfdist.client.creation import create  # noqa: PLC0415  see TYPE_CHECKING
-
         placed = submission.in_namespace(self.namespace)
-        return self.handle(self.kind.stored(create(self.api, placed, dry_run=dry_run)))
+        return self.handle(self.kind.stored(self.backend.create(self.kind, placed, dry_run=dry_run)))
 
     def get(self, name: str) -> T:
         """Return an object.
@@ -90,8 +69,7 @@ class Resources(Generic[T, H_co]):
             NotInstalled: the cluster does not have the CRD.
             ClientError: the request failed.
         """
-        with self._naming(name):
-            return self.kind.stored(self.api.request("GET", self._path(name)))
+        return self.kind.stored(self.backend.get(self.kind, self.namespace, name))
 
     def attach(self, name: str) -> H_co:
         """Return the handle of an object that exists.
@@ -114,8 +92,8 @@ class Resources(Generic[T, H_co]):
             NotInstalled: the cluster does not have the CRD.
             ClientError: the request failed.
         """
-        path = self.kind.path(None if all_namespaces else self.namespace)
-        found = [self.kind.stored(manifest) for manifest in self.api.items(path, {"labelSelector": selector})]
+        namespace = None if all_namespaces else self.namespace
+        found = [self.kind.stored(manifest) for manifest in self.backend.items(self.kind, namespace, selector)]
         return sorted(found, key=lambda stored: (stored.namespace, stored.name))
 
     def watch(self, name: str, *, seconds: float | None = None) -> Iterator[T]:
@@ -129,9 +107,8 @@ class Resources(Generic[T, H_co]):
             NotFound: the object does not exist, or has been deleted.
             ClientError: a request failed.
         """
-        with self._naming(name):
-            for stored in watch_object(self.api, self.kind.path(self.namespace), name, seconds=seconds):
-                yield self.kind.stored(stored)
+        for stored in self.backend.watch(self.kind, self.namespace, name, seconds):
+            yield self.kind.stored(stored)
 
     def patch(self, name: str, change: Json) -> T:
         """Change an object by a merge patch (RFC 7396), and return it.
@@ -141,8 +118,7 @@ class Resources(Generic[T, H_co]):
             Invalid: the changed object is invalid.
             ClientError: the request failed.
         """
-        with self._naming(name):
-            return self.kind.stored(self.api.request("PATCH", self._path(name), change, content_type=MERGE_PATCH))
+        return self.kind.stored(self.backend.patch(self.kind, self.namespace, name, change))
 
     def delete(self, name: str, *, uid: str | None = None) -> None:
         """Delete an object: pods end within their grace periods, the jobs of a sweep are deleted, volumes are kept.
@@ -155,8 +131,7 @@ class Resources(Generic[T, H_co]):
             NotFound: the namespace has no object of this name.
             ClientError: the request failed.
         """
-        with self._naming(name):
-            self.api.delete(self._path(name), uid=uid)
+        self.backend.delete(self.kind, self.namespace, name, uid)
 
     def similar(self, name: str) -> str | None:
         """Return the most similar name among the first 500 objects of the namespace; None if none is similar.
@@ -164,25 +139,12 @@ class Resources(Generic[T, H_co]):
         Raises:
             ClientError: the request failed.
         """
-        items: builtins.list[Json] = self.api.request(
-            "GET", self.kind.path(self.namespace), query={"limit": _SEARCHED}
-        )["items"]
-        return suggest(name, (item["metadata"]["name"] for item in items))
+        items = self.backend.items(self.kind, self.namespace, None)
+        return suggest(name, (item["metadata"]["name"] for item in itertools.islice(items, _SEARCHED)))
 
     def handle(self, stored: T) -> H_co:
         """Return the handle of an object that has been read, from this or another namespace."""
         is_here = stored.namespace == self.namespace
-        own = self if is_here else Resources(self.api, stored.namespace, self.kind)
+        own = self if is_here else Resources(self.backend, stored.namespace, self.kind)
         handle: H_co = self.kind.handle(own, stored)
         return handle
-
-    @contextlib.contextmanager
-    def _naming(self, name: str) -> Iterator[None]:
-        """Name the object and the namespace in the error about an object that does not exist."""
-        try:
-            yield
-        except NotFound:
-            raise NotFound(f'{self.kind.noun} "{name}" not found in namespace "{self.namespace}"') from None
-
-    def _path(self, name: str) -> str:
-        return object_path(self.kind.path(self.namespace), name)

@@ -255,6 +255,7 @@ class PlanBuilder:
         self._fields["specifications"] = (not self._ended and retained_specifications(view, gangs)) or None
         self._fields["evaluation"] = _if_set(self.evaluation())
         self._fields["export"] = _if_set(self.exports())
+        self._fields["function_result"] = reported.function_result(view, self._states)
         counts = view.status.replicas or {}
         self._fields["replicas"] = replica_counts(context.gangs.values(), self._states.values(), counts)
         self._fields["scheduling"] = scheduling_status(context, self._states)

@@ -2,7 +2,15 @@
 
 from collections.abc import Mapping
 
-from tfdist.api.status import ConditionType, EvaluationStatus, ExportStatus, JobPhase, Progress, TFDistJobStatus
+from tfdist.api.status import (
+    ConditionType,
+    EvaluationStatus,
+    ExportStatus,
+    FunctionResult,
+    JobPhase,
+    Progress,
+    TFDistJobStatus,
+)
 from tfdist.contract_reports import TerminationMessage
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import JobView, TimestampedReport
@@ -90,6 +98,14 @@ def exports(context: PlanContext, states: States) -> ExportStatus:
         return stored
     messages = (_termination_message(states, name) for name in (GangName.TRAINING, GangName.EVALUATOR))
     return exports_of(stored, directory, messages)
+
+
+def function_result(view: JobView, states: States) -> FunctionResult | None:
+    """Return `status.functionResult`, from the termination message of the leader of training."""
+    message = _termination_message(states, GangName.TRAINING)
+    if message is None or message.returned is None:
+        return view.status.function_result
+    return FunctionResult(value=message.returned.value, problem=message.returned.problem)
 
 
 def _termination_message(states: States, gang: GangName) -> TerminationMessage | None:
