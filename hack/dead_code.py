@@ -17,6 +17,7 @@ ALLOWED: Final = {
     "operator/*: iter_chunked": "kopf reads the body of a watch with this method of aiohttp",
     "operator/*: process_log_record": "python-json-logger calls it",
     "sdk/tfdist/api/*: _missing_": "enum calls it",
+    "trainer_image/tfdist_trainer/script.py: report_returned": "the script that calls a function of the user calls it",
     "sdk/tfdist/cli/console.py: on_broken_pipe": "Rich calls it",
     "sdk/tfdist/cli/manifests.py: ignore_aliases": "PyYAML calls it",
     "sdk/tfdist/cli/yaml_loader.py: *cend_resolver": "PyYAML calls it",

@@ -338,7 +338,7 @@ class SweepReason(Reason):
         "every trial has finished or was stopped early",
     )
     TARGET_REACHED = "TargetReached", "`Succeeded=True`, event", "a trial has reached `targetValue`"
-    NO_RESULT = "NoResult", "`Failed=True`, event", "every trial has finished, and none reported a value of the metric"
+    NO_RESULT = "NoResult", "`Failed=True`, event", "every trial has finished, and none reported a value of the metric or, without a metric, none succeeded"
     TOO_MANY_FAILED_TRIALS = "TooManyFailedTrials", "`Failed=True`, event", "more than `maxFailedTrials` trials failed"
     USER_ERROR = (
         "UserError",

@@ -51,6 +51,11 @@ def bad_target(name: str, message: str, *values: Any) -> Bad:
 
 
 NO_EVALUATION = {"evaluation": ...}
+NOT_COMPARED: dict[str, Any] = {
+    "parameters": [{"name": "x", "env": "X"}],
+    "search": {"method": "List", "list": [{"x": 1}, {"x": 2}]},
+}
+"""A sweep without a metric, which is valid without an evaluation."""
 ASHA = {"method": "Asha", "minSteps": 10}
 TWO = [
     {"name": "a", "field": "runtime", "values": [{"seed": 1}]},
@@ -75,6 +80,15 @@ OF_THE_SWEEP = [
         {"parameters": [RATE]},
         NO_EVALUATION,
     ),
+    Bad(
+        "spec.earlyStopping",
+        "earlyStopping compares the trials by a metric; set metric, or remove earlyStopping",
+        NOT_COMPARED | {"earlyStopping": ASHA},
+        NO_EVALUATION,
+    ),
+    Bad("spec.targetValue", "targetValue compares the trials", NOT_COMPARED | {"targetValue": 0.5}, NO_EVALUATION),
+    Bad("spec.keepBest", "keepBest compares the trials", NOT_COMPARED | {"keepBest": 2}, NO_EVALUATION),
+    Bad("spec.cleanTrials", "cleanTrials compares", NOT_COMPARED | {"cleanTrials": "AllButBest"}, NO_EVALUATION),
     Bad(
         "spec.earlyStopping",
         "accuracy is known after training only, by evaluation.mode AfterTraining; use mode Continuous",

@@ -110,6 +110,35 @@ def test_trials_that_succeed_without_the_metric_fail_with_its_name() -> None:
     )
 
 
+def without_metric(**spec: Any) -> TFDistSweep:
+    """Return a sweep of a list of three values, whose trials are not compared."""
+    parameters = [{"name": "arguments", "env": "ARGUMENTS"}]
+    search = {"method": "List", "list": [{"arguments": {"lr": rate}} for rate in (1, 2, 3)]}
+    template = {"evaluation": {"mode": "None"}}
+    fields = {"metric": None, "parameters": parameters, "search": search, "maxFailedTrials": 3, "parallelism": 3}
+    made = sweep_manifest(**fields | spec, template=template)
+    del made["spec"]["template"]["spec"]["evaluation"]
+    return TFDistSweep.model_validate(made)
+
+
+def test_the_trials_of_a_list_without_a_metric_succeed_with_their_jobs() -> None:
+    failed = trial_job("Failed", reason="UserError", message="worker-0: no such file: /data")
+    _, running = after(without_metric(), t0=failed, t1=trial_job())
+    assert running.phase == "Running", "an error in one is none of the others"
+    _, ended = after(without_metric(), t0=failed, t1=trial_job("Succeeded"), t2=trial_job("Succeeded"))
+    assert (ended.phase, phases(ended)) == ("Succeeded", {0: "Failed", 1: "Succeeded", 2: "Succeeded"})
+    assert ended.best is None or ended.best == []
+
+
+def test_a_list_without_a_metric_fails_if_no_trial_succeeds() -> None:
+    _, ended = after(without_metric(), **{f"t{number}": trial_job("Failed") for number in range(3)})
+    assert ended.phase == "Failed"
+    assert ended.conditions is not None
+    assert any(
+        each.reason == "NoResult" and each.message.startswith("0 of 3 trials succeeded") for each in ended.conditions
+    )
+
+
 def test_the_target_ends_the_sweep_and_stops_what_runs() -> None:
     of = sweep(targetValue=0.9)
     plan, status = after(of, t0=trial_job(value=0.9), t1=trial_job(value=0.5))

@@ -155,6 +155,12 @@ def test_the_kubelet_expands_nothing_in_the_values_of_a_trial() -> None:
     assert json.loads(text) == {"x": "$(HOME)/$$x"}
 
 
+def test_the_kubelet_expands_nothing_in_an_object_at_a_variable() -> None:
+    text = variables(with_one({"env": "X"}, {"path": "$(HOME)", "none": None}))["X"]
+    assert "$" not in text
+    assert json.loads(text) == {"path": "$(HOME)", "none": None}
+
+
 def test_values_of_a_list_are_set_by_name() -> None:
     sweep = sweep_manifest(
         parameters=[{"name": "a"}, {"name": "b", "field": "runtime.seed"}],

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.bad_sweeps import BAD, JOB, Bad, of_field
+from support.bad_sweeps import BAD, JOB, NO_EVALUATION, NOT_COMPARED, Bad, of_field
 from support.factories import TRAINING
 from support.sweeps import sweep_manifest
 
@@ -24,6 +24,10 @@ def problems(sweep: dict[str, Any], **options: Any) -> list[FieldError]:
 
 def test_a_valid_sweep_has_its_defaults() -> None:
     assert parse_sweep(sweep_manifest(metric="auc")).spec.parallelism == 1
+
+
+def test_a_list_needs_no_metric() -> None:
+    assert not problems(Bad("", "", NOT_COMPARED, NO_EVALUATION).manifest)
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)

@@ -131,7 +131,8 @@ class TFDistSweepSpec(ApiModel):
 
     metric: Name | None = None
     """Metric that compares the trials: from `status.evaluation` of the job if the template evaluates, otherwise from
-    `status.progress.metrics`. Defaults to `evaluation.metric` of the template; required without `evaluation`."""
+    `status.progress.metrics`. Defaults to `evaluation.metric` of the template; required without `evaluation`, except
+    for search method `List`, whose trials need not be compared: then a trial succeeds if its job does."""
     goal: Goal | None = None
     """Whether a larger `metric` is better (`Maximize`) or a smaller one (`Minimize`). Defaults to `evaluation.goal` of
     the template if `metric` is its `evaluation.metric`, otherwise to `Maximize`."""
@@ -151,8 +152,8 @@ class TFDistSweepSpec(ApiModel):
     target_value: Number | None = None
     """Value of `metric` that ends the sweep as soon as a trial reaches it. Defaults to none."""
     max_failed_trials: Annotated[Natural, Field(le=MAX_TRIALS)] = 3
-    """Number of failed trials that the sweep tolerates; with one more it fails. An error of the user in the first
-    trials fails it at once."""
+    """Number of failed trials that the sweep tolerates; with one more it fails. With a metric, an error of the user in
+    the first trials fails it at once."""
     keep_best: Trials = 1
     """Number of best trials whose jobs and checkpoints are kept; with more than one they can form an ensemble."""
     clean_trials: CleanTrials = CleanTrials.STOPPED

@@ -49,7 +49,9 @@ def outcome(
         return Outcome(False, reason, f"the sweep was active for {limit} s, its activeDeadlineSeconds; {text}")
     if len(results) < total or ended.running:
         return None
-    if not best:
+    if spec.metric_name is None and not ended.succeeded:
+        return Outcome(False, SweepReason.NO_RESULT, text)
+    if spec.metric_name is not None and not best:
         return Outcome(False, SweepReason.NO_RESULT, f"no trial has a value of {spec.metric_name}; {text}")
     return Outcome(True, SweepReason.ALL_TRIALS_FINISHED, text)
 
@@ -69,7 +71,9 @@ def _failure(view: SweepView, spec: TFDistSweepSpec, results: Results) -> tuple[
     if not failed:
         return None
     faulty_trial = next((trial for trial in failed if results[trial].reason == SweepReason.USER_ERROR), None)
-    if faulty_trial is not None and not any(result.value is not None for result in results.values()):
+    # Without a metric the values of each trial are a task of its own, so an error in one says nothing about the others.
+    compares = spec.metric_name is not None
+    if faulty_trial is not None and compares and not any(result.value is not None for result in results.values()):
         text = "no trial has a value yet, so the error is in the template: correct it, and create the sweep again"
         return SweepReason.USER_ERROR, f"{trial_failure(view, results, faulty_trial)}; {text}"
     if len(failed) > spec.max_failed_trials:

@@ -87,7 +87,7 @@ def _update_result(
     if observation.best is not None and is_better(observation.best.value, stored.value, maximizes=spec.maximizes):
         result = stored.model_copy(update={"value": observation.best.value, "step": observation.best.step})
     if job is not None and job.owned and job.phase is JobPhase.SUCCEEDED:  # also one that was stopped at its last step
-        if result.value is None:
+        if result.value is None and spec.metric_name is not None:
             return _ended(result, TrialPhase.FAILED, SweepReason.METRIC_MISSING)
         return _ended(result, TrialPhase.SUCCEEDED, "")
     failure = _failure(job, rejected=rejected) if stored.phase is TrialPhase.RUNNING else ""

@@ -50,11 +50,11 @@ def job_with_values(manifest: Mapping[str, Any], sweep: TFDistSweep, trial: int,
         ValueError: a parent of a target is not an object; see `blocking_field`.
     """
     spec = dict(manifest["spec"]["template"]["spec"])
-    variables = {TRIAL_ENV: str(trial), PARAMETERS_ENV: _parameters_text(values)}
+    variables = {TRIAL_ENV: str(trial), PARAMETERS_ENV: _json(values)}
     for parameter in sweep.spec.parameters:
         value = values[parameter.name]
         if parameter.env is not None:
-            variables[parameter.env] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            variables[parameter.env] = value if isinstance(value, str) else _json(value)
         else:
             _set(spec, parameter, value)
     return {
@@ -95,9 +95,9 @@ def _metadata(sweep: TFDistSweep, trial: int) -> dict[str, Any]:
     }
 
 
-def _parameters_text(values: Mapping[str, Any]) -> str:
-    """Return the JSON of the values; the kubelet would expand `$(NAME)` in it, so that `$` is escaped."""
-    return json.dumps(values, ensure_ascii=False).replace("$", r"\u0024")
+def _json(value: Any) -> str:
+    """Return the JSON of a value; the kubelet would expand `$(NAME)` in it, so that `$` is escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("$", r"\u0024")
 
 
 def _set(spec: dict[str, Any], parameter: SweepParameter, value: Any) -> None:

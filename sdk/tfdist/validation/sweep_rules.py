@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tfdist import messages
-from tfdist.api.sweep import SearchMethod, TFDistSweepSpec
+from tfdist.api.sweep import CleanTrials, SearchMethod, TFDistSweepSpec
 from tfdist.api.sweep_resource import MAX_TRIALS
 from tfdist.api.training import EvaluationMode
 from tfdist.contract import Task
@@ -62,9 +62,24 @@ def template_problems(spec: TFDistSweepSpec) -> Iterator[FieldError]:
         text = "the sweep deletes its jobs; remove it, and see cleanTrials and ttlSecondsAfterFinished of the sweep"
         yield FieldError(f"{_JOB}.runPolicy.ttlSecondsAfterFinished", messages.forbidden(text))
     if spec.metric_name is None:
+        yield from _without_metric(spec)
+    yield from _early_stopping(spec)
+
+
+def _without_metric(spec: TFDistSweepSpec) -> Iterator[FieldError]:
+    if spec.search.method is not SearchMethod.LIST:
         text = "the trials are compared by it, and the template has no evaluation; set the name of a metric"
         yield FieldError("spec.metric", messages.required(text))
-    yield from _early_stopping(spec)
+        return
+    compares = {
+        "earlyStopping": spec.early_stopping is not None,
+        "targetValue": spec.target_value is not None,
+        "keepBest": spec.keep_best > 1,
+        "cleanTrials": spec.clean_trials is CleanTrials.ALL_BUT_BEST,
+    }
+    for field in (name for name, is_set in compares.items() if is_set):
+        text = f"{field} compares the trials by a metric; set metric, or remove {field}"
+        yield FieldError(f"spec.{field}", messages.forbidden(text))
 
 
 def _early_stopping(spec: TFDistSweepSpec) -> Iterator[FieldError]:
