@@ -4,19 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfdist.client.batch import BatchHandle as BatchHandle
     from tfdist.client.client import Client as Client
     from tfdist.client.function import job as job
     from tfdist.client.job_handle import JobHandle as JobHandle
+    from tfdist.client.sweep_handle import SweepHandle as SweepHandle
 
 __version__ = "0.1.0"
 
 
 if not TYPE_CHECKING:
     _MODULES = {
-        "BatchHandle": "batch",
         "Client": "client",
         "JobHandle": "job_handle",
+        "SweepHandle": "sweep_handle",
         "job": "function",
     }
 

@@ -338,7 +338,11 @@ class SweepReason(Reason):
         "every trial has finished or was stopped early",
     )
     TARGET_REACHED = "TargetReached", "`Succeeded=True`, event", "a trial has reached `targetValue`"
-    NO_RESULT = "NoResult", "`Failed=True`, event", "every trial has finished, and none reported a value of the metric or, without a metric, none succeeded"
+    NO_RESULT = (
+        "NoResult",
+        "`Failed=True`, event",
+        "every trial has finished, and none reported a value of the metric or, without a metric, none succeeded",
+    )
     TOO_MANY_FAILED_TRIALS = "TooManyFailedTrials", "`Failed=True`, event", "more than `maxFailedTrials` trials failed"
     USER_ERROR = (
         "UserError",

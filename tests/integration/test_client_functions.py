@@ -19,14 +19,15 @@ from support.functions import train
 import tfdist
 from tfdist import Client
 from tfdist.api.status import JobPhase
+from tfdist.api.sweep import TFDistSweep
 from tfdist.client.errors import (
     AlreadyExists,
-    BatchFailed,
     FunctionError,
-    NotFound,
-    WaitTimeout,
+    Invalid,
+    JobFailed,
 )
 from tfdist.client.function import ARGUMENTS
+from tfdist.sweeps.trial import trial_manifest
 
 pytestmark = pytest.mark.integration
 SDK = str(pathlib.Path(tfdist.__file__).parents[1])
@@ -80,85 +81,86 @@ def test_a_function_is_submitted_with_its_code_and_arguments(
     assert (ended.returncode, ended.stdout) == (0, "trained with 0.5 [3]\n"), ended.stderr
 
 
-def test_a_batch_has_at_most_as_many_unfinished_jobs_as_its_parallelism(client: Client, end: Ends) -> None:
-    batch = train.map([{"lr": 1}, {"lr": 2}, {"lr": 3}], parallelism=2, name="rates", client=client)
+def test_a_map_is_one_sweep_with_its_arguments_and_its_code(client: Client, api: Api, namespace: str) -> None:
+    """Given three sets of arguments; when they are mapped, then a sweep has them, and owns the code."""
+    sets: list[Json] = [{"lr": 0.1}, {"lr": 0.2, "layers": [3, 4]}, {"lr": 0.3, "layers": None}]
+    handle = train.map(sets, parallelism=2, name="rates", client=client)
 
-    assert names(client) == ["rates-0", "rates-1"]
-    assert (len(batch), batch.status()) == (3, {"Pending": 2, "NotSubmitted": 1})
-    end("rates-1")
-    completed = batch.as_completed(timeout=TIMEOUT)
-    assert next(completed).name == "rates-1"
-    assert names(client) == ["rates-0", "rates-1", "rates-2"]
-    end("rates-0")
-    end("rates-2")
-    assert {handle.name for handle in completed} == {"rates-0", "rates-2"}
-    assert [result.phase for result in batch.results(timeout=TIMEOUT)] == [JobPhase.SUCCEEDED] * 3
-
-
-def test_the_results_of_a_batch_name_its_failures_after_all_jobs_have_finished(client: Client, end: Ends) -> None:
-    batch = train.map([{"lr": 1}, {"lr": 2}, {"lr": 3}], name="rates", client=client)
-    end("rates-0", "Failed", "worker-0: out of memory")
-    with pytest.raises(WaitTimeout, match=r"^batch rates after 0 s: 1 Failed, 2 Pending$"):
-        batch.results(timeout=0)
-
-    end("rates-1")
-    client.jobs.delete("rates-2")
-
-    with pytest.raises(BatchFailed) as error:
-        batch.results(timeout=TIMEOUT)
-    expected = "2 of 3 jobs failed: rates-0 failed: worker-0: out of memory; rates-2 deleted"
-    assert str(error.value) == expected
-    assert [handle.name for handle in batch.failures()] == ["rates-0", "rates-2"]
+    spec = handle.sweep.spec
+    assert [item["arguments"] for item in spec["search"]["list"]] == sets
+    assert (spec["parallelism"], spec["search"]["method"]) == (2, "List")
+    assert names(client) == [], "the controller creates the jobs"
+    code = spec["template"]["spec"]["training"]["source"]["archive"]["name"]
+    stored = api.do("GET", f"/api/v1/namespaces/{namespace}/configmaps/{code}")
+    assert [owner["name"] for owner in stored["metadata"]["ownerReferences"]] == ["rates"]
 
 
-def test_a_batch_is_found_again_by_its_name(client: Client, end: Ends) -> None:
-    train.map([{"lr": rate} for rate in range(11)], name="rates", client=client)
-    train.submit(lr=1, client=client)
-    end("rates-3")
+def test_the_results_of_a_map_are_read_by_another_client(
+    client: Client, api: Api, namespace: str, tmp_path: pathlib.Path
+) -> None:
+    """Given a map whose second job has failed; then another client has the results in the order of the arguments."""
+    train.map([{"lr": 1}, {"lr": 2}, {"lr": 3}], name="rates", client=client)
+    play(api, namespace, "rates", ["Succeeded", "Failed", "Succeeded"])
 
-    found = client.batch("rates")
+    other = Client(kubeconfig=client_user.kubeconfig(api, namespace, tmp_path))
+    trials = other.sweeps.attach("rates").wait(timeout=TIMEOUT)
 
-    assert [handle.name for handle in found.jobs] == [f"rates-{index}" for index in range(11)]
-    assert found.status() == {"Pending": 10, "Succeeded": 1}
-    assert repr(found) == "<Batch rates: 10 Pending, 1 Succeeded>"
-    with pytest.raises(NotFound, match=r'^batch "absent" not found'):
-        client.batch("absent")
-
-
-def test_a_cancelled_batch_keeps_its_finished_jobs_and_submits_no_other(client: Client, end: Ends) -> None:
-    batch = train.map([{"lr": 1}, {"lr": 2}, {"lr": 3}], parallelism=2, name="rates", client=client)
-    end("rates-0")
-
-    batch.cancel()
-
-    assert names(client) == ["rates-0"]
-    assert [handle.name for handle in batch.as_completed(timeout=TIMEOUT)] == ["rates-0", "rates-1"]
-    assert names(client) == ["rates-0"]
+    assert [trial.parameters["arguments"] for trial in trials] == [{"lr": 1}, {"lr": 2}, {"lr": 3}]
+    assert [trial.phase for trial in trials] == ["Succeeded", "Failed", "Succeeded"]
+    assert (trials[0].result, trials[2].result) == ({"job": "rates-0"}, {"job": "rates-2"})
+    with pytest.raises(JobFailed, match=r"^rates-1 failed: Crash$"):
+        _ = trials[1].result
+    assert [job.name for job in other.sweeps.attach("rates").jobs()] == ["rates-0", "rates-1", "rates-2"]
 
 
-def test_a_batch_whose_jobs_cannot_all_be_created_leaves_none(client: Client) -> None:
-    client.submit(new_manifest("rates-1"))
+def play(api: Api, namespace: str, sweep: str, phases: list[str]) -> None:
+    """Play the controller: create a job for each trial, and give them and the sweep their ends."""
+    jobs = JOBS.format(ns=namespace)
+    path = jobs.replace("/v1/", "/v1alpha1/").replace("tfdistjobs", "tfdistsweeps") + f"/{sweep}"
+    stored = api.do("GET", path)
+    parsed = TFDistSweep.model_validate({key: value for key, value in stored.items() if key != "status"})
+    results: list[Json] = []
+    for number, phase in enumerate(phases):
+        job = trial_manifest(stored, parsed, number)
+        name = job["metadata"]["name"]
+        api.do("POST", jobs, job)
+        returned: Json = {"phase": phase, "functionResult": {"value": json.dumps({"job": name})}}
+        api.do("PATCH", f"{jobs}/{name}/status", {"status": returned}, "merge-patch")
+        values: Json = {"trial": number, "phase": phase, "parameters": stored["spec"]["search"]["list"][number]}
+        results.append(values | ({"reason": "Crash"} if phase == "Failed" else {}))
+    status: Json = {"phase": "Succeeded", "observedGeneration": stored["metadata"]["generation"], "results": results}
+    api.do("PATCH", f"{path}/status", {"status": status}, "merge-patch")
 
-    with pytest.raises(AlreadyExists, match='"rates-1" already exists'):
-        train.map([{"lr": 1}, {"lr": 2}], name="rates", client=client)
 
-    assert names(client) == ["rates-1"]
-
-
-def test_a_second_batch_of_a_name_is_rejected_and_leaves_the_first(client: Client) -> None:
+def test_a_second_map_of_a_name_is_rejected_and_leaves_the_first(client: Client) -> None:
     train.map([{"lr": 1}], name="rates", client=client)
 
-    with pytest.raises(AlreadyExists, match='batch "rates" already exists'):
+    with pytest.raises(AlreadyExists, match='sweep "rates" already exists'):
         train.map([{"lr": 1}, {"lr": 2}], name="rates", client=client)
 
-    assert names(client) == ["rates-0"]
+    assert len(client.sweeps.get("rates").spec["search"]["list"]) == 1
 
 
-def test_no_job_of_a_batch_is_created_if_one_has_an_argument_that_is_not_json(client: Client) -> None:
-    with pytest.raises(FunctionError, match="argument lr is not JSON"):
-        train.map([{"lr": 1}, {"lr": object()}], client=client)
+def test_a_map_that_cannot_run_creates_nothing(client: Client) -> None:
+    bad: list[tuple[list[Json], str]] = [
+        ([{"lr": 1}, {"lr": object()}], "argument lr is not JSON"),
+        ([], "0 sets of arguments; a sweep has 1 to 500"),
+        ([{"lr": 1}] * 501, "501 sets of arguments"),
+    ]
+    for sets, message in bad:
+        with pytest.raises(FunctionError, match=message):
+            train.map(sets, client=client)
 
-    assert names(client) == []
+    assert client.sweeps.list() == []
+
+
+def test_jobs_of_a_map_must_not_share_a_directory(client: Client) -> None:
+    shared = tfdist.job(checkpoint="s3://bucket/run")(train.__wrapped__)  # type: ignore[attr-defined]
+
+    with pytest.raises(Invalid, match=r"checkpoint.directory: .*\{name\}"):
+        shared.map([{"lr": 1}, {"lr": 2}], client=client)
+
+    assert client.sweeps.list() == []
 
 
 # A running event loop

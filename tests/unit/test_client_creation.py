@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import urllib3
 import yaml
-from support.functions import train
 from support.stored_cluster import JOBS, TEAM, StoredCluster, connected
 from support.stored_jobs import at
 
@@ -197,23 +196,6 @@ def test_other_config_maps_are_not_removed(change: str) -> None:
         submit()
     # then
     assert "other-code-1" in cluster.code
-
-
-def test_a_batch_goes_on_after_an_answer_that_was_lost_for_good() -> None:
-    # given a batch whose second job is created without an answer, and no later request is answered
-    cluster = Unreliable(LOST, 5, 1000, executed=True)
-    with connected(cluster):
-        batch = train.map([{"lr": 0.1}, {"lr": 0.2}], name="rates", parallelism=1)
-        cluster.jobs["rates-0"]["status"] = {"phase": "Succeeded", "observedGeneration": 1}
-        batch.refresh()
-        with pytest.raises(NoCluster):
-            batch.submit_next()
-        # when
-        cluster.recover()
-        batch.submit_next()
-    # then
-    assert [handle.name for handle in batch.jobs] == list(cluster.jobs) == ["rates-0", "rates-1"]
-    assert (cluster.jobs_without_code, cluster.code_without_owner) == ([], [])
 
 
 @pytest.mark.parametrize("methods", [("PATCH",), ("PATCH", "DELETE"), ("PATCH", "DELETE", "GET")])

@@ -8,11 +8,11 @@ from pydantic import BaseModel, ValidationError
 from support.sweeps import sweep_manifest
 
 from tfdist.api.crd import structural
+from tfdist.api.resource import MAX_NAME_LENGTH
 from tfdist.api.sweep import TFDistSweep, TFDistSweepSpec
 from tfdist.api.sweep_parameters import SweepParameter
 from tfdist.api.sweep_resource import MAX_SWEEP_NAME, MAX_TRIALS, trial_name
 from tfdist.api.sweep_status import TFDistSweepStatus
-from tfdist.api.v1 import MAX_NAME_LENGTH
 
 
 def spec(**fields: Any) -> TFDistSweepSpec:

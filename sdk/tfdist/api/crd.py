@@ -13,13 +13,13 @@ from pydantic import BaseModel
 
 from tfdist.api import forbidden_values
 from tfdist.api.patterns import JOB_NAME
-from tfdist.api.resource import GROUP, KIND, PLURAL, VERSION
+from tfdist.api.resource import GROUP, KIND, MAX_NAME_LENGTH, PLURAL, VERSION
 from tfdist.api.status import TFDistJobStatus
 from tfdist.api.sweep import TFDistSweep, TFDistSweepSpec
 from tfdist.api.sweep_resource import MAX_SWEEP_NAME, SWEEP_KIND, SWEEP_PLURAL, SWEEP_SHORT_NAME, SWEEP_VERSION
 from tfdist.api.sweep_status import TFDistSweepStatus
 from tfdist.api.transitions import SWEEP_TRANSITION_RULES, TRANSITION_RULES
-from tfdist.api.v1 import MAX_NAME_LENGTH, TFDistJob, TFDistJobSpec
+from tfdist.api.v1 import TFDistJob, TFDistJobSpec
 
 Schema = dict[str, Any]
 

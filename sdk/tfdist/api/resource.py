@@ -7,3 +7,5 @@ VERSION: Final = "v1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 KIND: Final = "TFDistJob"
 PLURAL: Final = "tfdistjobs"
+MAX_NAME_LENGTH: Final = 45
+"""Largest length of a job name: every pod name derived from it fits into a DNS label of 63 characters."""

@@ -5,7 +5,7 @@ One served version, extended only by optional fields.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
@@ -15,6 +15,7 @@ from tfdist.api.network import NetworkPolicyIngressRule
 from tfdist.api.patterns import JOB_NAME
 from tfdist.api.pod_fields import PodFields
 from tfdist.api.policies import ElasticSpec, FailurePolicy, OomPolicy, RunPolicy, SchedulingSpec, SuccessPolicy
+from tfdist.api.resource import MAX_NAME_LENGTH
 from tfdist.api.roles import ChiefSpec, EvaluatorSpec, ParameterServerSpec, WorkerSpec
 from tfdist.api.training import (
     CheckpointSpec,
@@ -25,9 +26,6 @@ from tfdist.api.training import (
     TrainingSpec,
 )
 from tfdist.contract import Role, Task
-
-MAX_NAME_LENGTH: Final = 45
-"""Largest length of a job name: every pod name derived from it fits into a DNS label of 63 characters."""
 
 
 class Strategy(StrEnum):

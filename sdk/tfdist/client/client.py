@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     # Only `submit` and `batch` need the models of the specification, their validation and packing: over a tenth of a
     # second to import. Jobs do not need the models of sweeps.
     from tfdist.api.v1 import TFDistJob
-    from tfdist.client.batch import BatchHandle
     from tfdist.client.code_archive import CodeArchive
     from tfdist.client.sweep import Sweep
     from tfdist.client.sweep_handle import SweepHandle
@@ -88,29 +87,15 @@ class Client:
         config_maps: Sequence[Mapping[str, Any]] = (),
         dry_run: bool = False,
     ) -> JobHandle:
-        """Create a job and what it needs, or nothing.
-
-        Args:
-            job: the manifest. Without a namespace it is created in the client's namespace.
-            code: a folder, or one script, that becomes `training.source.archive`: a ConfigMap that the job owns.
-            include: patterns, as in `.gitignore`, of files in the folder that go with the job although they may
-                contain credentials; other such files are left out, and a warning names them.
-            set: values of fields by their paths below `spec`, such as `{"training.config.epochs": 3}`. With `set` or
-                `code` the job is validated before the first request.
-            config_maps: ConfigMaps that the job refers to. They are created, or must have the same content.
-            dry_run: have the API server check the objects without storing them.
+        """Create a job and what it needs, or nothing, as `jobs.submit` does.
 
         Raises:
-            AlreadyExists: a job of this name exists, or a ConfigMap with other content.
-            Invalid: the job is invalid, or the API server or the controller's webhook rejects it.
-            CodeError: the code cannot be packed.
-            ClientError: a request failed.
+            ClientError: see `Resources.submit`.
         """
-        from tfdist.client import submission  # noqa: PLC0415  see TYPE_CHECKING
+        from tfdist.client.submission import manifest_of  # noqa: PLC0415  see TYPE_CHECKING
 
-        manifest = submission.manifest_of(job)
-        prepared = submission.prepare_changed(manifest, self.namespace, code, set or {}, config_maps, include)
-        return self.jobs.create(prepared, dry_run=dry_run)
+        manifest = manifest_of(job)
+        return self.jobs.submit(manifest, code=code, set=set, include=include, config_maps=config_maps, dry_run=dry_run)
 
     def get(self, name: str) -> Job:
         """Return a job.
@@ -141,17 +126,6 @@ class Client:
             ClientError: the request failed.
         """
         return self.jobs.list(all_namespaces=all_namespaces, selector=selector)
-
-    def batch(self, name: str) -> "BatchHandle":
-        """Return a batch of jobs that `map` of a function has submitted, from this or another process.
-
-        Raises:
-            NotFound: the namespace has no job of this batch.
-            ClientError: the request failed.
-        """
-        from tfdist.client.batch import find_batch  # noqa: PLC0415  see TYPE_CHECKING
-
-        return find_batch(self.jobs, name)
 
     def in_namespace(self, namespace: str) -> "Client":
         """Return the client for the jobs of another namespace, with the same connection.

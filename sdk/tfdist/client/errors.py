@@ -67,7 +67,3 @@ class CodeError(ClientError):
 
 class FunctionError(ClientError):
     """A function, or one of its arguments, cannot become a job."""
-
-
-class BatchFailed(ClientError):  # noqa: N818
-    """Jobs of a batch have failed, were deleted, or are invalid; the message has the first ones."""

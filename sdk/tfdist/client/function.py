@@ -14,18 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
 
-from tfdist.api.resource import API_VERSION, KIND
+from tfdist.api.resource import API_VERSION, KIND, MAX_NAME_LENGTH
+from tfdist.api.sweep_resource import MAX_SWEEP_NAME, MAX_TRIALS
 from tfdist.client.errors import FunctionError
-from tfdist.client.function_script import IMPORTING_ENV, check_json, script_of
+from tfdist.client.function_script import ARGUMENTS_ENV, IMPORTING_ENV, check_json, script_of
 from tfdist.client.function_source import checked, source_of
 from tfdist.contract import FUNCTION_SCRIPT
 from tfdist.podspec.resources import NVIDIA_GPU
 
 if TYPE_CHECKING:  # see the docstring of the module
-    from tfdist.client.batch import BatchHandle
     from tfdist.client.client import Client
     from tfdist.client.code_archive import CodeArchive
     from tfdist.client.job_handle import JobHandle
+    from tfdist.client.sweep_handle import SweepHandle
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,7 +39,6 @@ It hides nothing: the code, a ConfigMap with the same readers, has them too. Sec
 """
 
 _CLIENT: Final = "client"
-_NAME_CHARACTERS: Final = 40
 _SHOWN_CHARACTERS: Final = 4096
 _OF_THE_FUNCTION: Final = ("script", "args", "source", "program")
 
@@ -154,26 +154,41 @@ class JobFunction(Generic[P, R]):
         parallelism: int | None = None,
         name: str | None = None,
         client: "Client | None" = None,
-    ) -> "BatchHandle":
-        """Create a job for each of several sets of arguments, and return them as a batch.
+    ) -> "SweepHandle":
+        """Create a sweep whose trials call the function with one of several sets of arguments each.
+
+        The cluster runs all of them, also when this process has ended: `Client().sweeps.attach(NAME)` finds the sweep
+        again. An error in one does not stop the others.
 
         Args:
-            arguments: keyword arguments of the function, one set for each job.
-            parallelism: number of unfinished jobs at a time; the next ones are created while the batch is waited for.
-                By default all are created now.
-            name: name of the batch, with which the names of its jobs begin; default: the function's name and five
+            arguments: keyword arguments of the function, one set for each trial, at most 500.
+            parallelism: largest number of jobs that run at the same time; default: all.
+            name: name of the sweep, with which the names of its jobs begin; default: the function's name and five
                 characters.
             client: the client of the cluster; default: `tfdist.Client()`.
 
         Raises:
-            FunctionError: an argument is not JSON, or the source of the function cannot be sent; no job is created.
+            FunctionError: an argument is not JSON, the number of sets is not 1 to 500, or the source of the function
+                cannot be sent.
             TypeError: the function does not take these arguments.
-            ClientError: a job cannot be created.
+            NotPossible: the client is of this machine, which runs no sweeps.
+            Invalid: the API server rejects the sweep, for example because the trials would share a directory.
+            ClientError: the sweep cannot be created.
         """
-        from tfdist.client.batch import new_batch  # noqa: PLC0415  see the docstring of the module
-
-        submissions = [self.prepare(**call_arguments) for call_arguments in arguments]
-        return new_batch(_client(client).jobs, name or self.options.name, self._prefix, submissions, parallelism)
+        sets = [self._arguments((), each) for each in arguments]
+        if not 1 <= len(sets) <= MAX_TRIALS:
+            raise FunctionError(f"{self._name}.map: {len(sets)} sets of arguments; a sweep has 1 to {MAX_TRIALS}")
+        manifest, archive = self._manifest(), self._archive(None)
+        metadata = {"name": name} if name else {"generateName": self._prefix(MAX_SWEEP_NAME)}
+        spec = {
+            "parameters": [{"name": "arguments", "env": ARGUMENTS_ENV}],
+            "search": {"method": "List", "list": [{"arguments": each} for each in sets]},
+            "parallelism": len(sets) if parallelism is None else parallelism,
+            "maxFailedTrials": len(sets),
+            "cleanTrials": "None",  # their statuses have the results
+            "template": {"spec": manifest["spec"]},
+        }
+        return _client(client).sweeps.submit({"metadata": metadata, "spec": spec}, code=archive)
 
     def prepare(self, *args: Any, **kwargs: Any) -> "tuple[Json, CodeArchive]":
         """Return the manifest of the job for these arguments, and its code.
@@ -182,6 +197,14 @@ class JobFunction(Generic[P, R]):
             FunctionError: an argument is not JSON, or the source of the function cannot be sent.
             TypeError: the function does not take these arguments.
         """
+        values = self._arguments(args, kwargs)
+        archive, manifest, text = self._archive(values), self._manifest(), json.dumps(values)
+        if len(text) <= _SHOWN_CHARACTERS:
+            manifest["metadata"]["annotations"] = {ARGUMENTS: text}
+        return manifest, archive
+
+    def _archive(self, arguments: Json | None) -> "CodeArchive":
+        """Return the code with a script that calls the function; without arguments with those of a trial."""
         from tfdist.client.code_archive import pack_with  # noqa: PLC0415  see the docstring of the module
 
         if IMPORTING_ENV in os.environ:
@@ -189,20 +212,20 @@ class JobFunction(Generic[P, R]):
                 f"{self._name} submits a job when its module is imported, as the job itself does: submit it below "
                 'if __name__ == "__main__":'
             )
-        values = self._arguments(args, kwargs)
         folder = None if self.options.code is None else Path(self.options.code)
         source = source_of(self._checked, folder)
-        archive = pack_with(source.files | {FUNCTION_SCRIPT: script_of(source, values)}, folder, self.options.include)
-        return self._manifest(values), archive
+        files = source.files | {FUNCTION_SCRIPT: script_of(source, arguments)}
+        return pack_with(files, folder, self.options.include)
 
     @property
     def _name(self) -> str:
         return self._checked.__name__
 
-    @property
-    def _prefix(self) -> str:
-        words = "-".join(re.findall("[a-z0-9]+", self._name.lower()))[:_NAME_CHARACTERS].strip("-")
-        return f"{words if words[:1].isalpha() else f'job-{words}'.strip('-')}-"
+    def _prefix(self, longest: int) -> str:
+        """Return the beginning of a name of at most `longest` characters, before five others."""
+        words = "-".join(re.findall("[a-z0-9]+", self._name.lower())).strip("-")
+        prefix = words if words[:1].isalpha() else f"job-{words}"
+        return f"{prefix[: longest - 6].strip('-')}-"
 
     def _check_parameters(self) -> None:
         for parameter in self._signature.parameters.values():
@@ -225,8 +248,8 @@ class JobFunction(Generic[P, R]):
             check_json(value, f"{self._name}: argument {name}")
         return values
 
-    def _manifest(self, arguments: Json) -> Json:
-        options, text = self.options, json.dumps(arguments)
+    def _manifest(self) -> Json:
+        options = self.options
         spec: Json = {"worker": {"replicas": options.workers}, "training": {"script": FUNCTION_SCRIPT}}
         if options.image is not None:
             spec["image"] = options.image
@@ -239,9 +262,7 @@ class JobFunction(Generic[P, R]):
             spec["checkpoint"] = dict(checkpoint)
         if options.env:
             spec["env"] = [{"name": name, "value": value} for name, value in options.env.items()]
-        metadata: Json = {"name": options.name} if options.name else {"generateName": self._prefix}
-        if len(text) <= _SHOWN_CHARACTERS:
-            metadata["annotations"] = {ARGUMENTS: text}
+        metadata: Json = {"name": options.name} if options.name else {"generateName": self._prefix(MAX_NAME_LENGTH)}
         overrides = options.spec or {}
         conflicts = [name for name in _OF_THE_FUNCTION if name in (overrides.get("training") or {})]
         if conflicts:

@@ -1,7 +1,7 @@
 """A job as the API server has it, and its outcome."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -44,7 +44,7 @@ class Job(Workload):
     @property
     def calls_function(self) -> bool:
         """Whether the job calls a function of `tfdist.job`."""
-        return (self.spec.get("training") or {}).get("script") == FUNCTION_SCRIPT
+        return calls_function(self.spec)
 
     @property
     def is_restarting_on_request(self) -> bool:
@@ -78,6 +78,11 @@ class Job(Workload):
         return outcome.exit_code(self.status)
 
 
+def calls_function(spec: Mapping[str, Any]) -> bool:
+    """Return whether a specification is of jobs that call a function of `tfdist.job`."""
+    return (spec.get("training") or {}).get("script") == FUNCTION_SCRIPT
+
+
 @dataclass(frozen=True, slots=True)
 class JobResult:
     """The outcome of a job that has succeeded."""
@@ -97,20 +102,24 @@ def result_of(job: Job) -> JobResult:
     return JobResult(job.phase, result, job.status.export, tuple(job.status.failures or ()))
 
 
-def returned_value(job: Job) -> Any:
+def returned_value(name: str, result: FunctionResult | None) -> Any:
     """Return what the function of a job that has succeeded has returned.
 
+    Args:
+        name: of the job.
+        result: `status.functionResult` of the job.
+
     Raises:
-        NotPossible: the status does not have it; the message says why.
+        NotPossible: the status does not have the value; the message says why.
     """
-    result = job.status.function_result or FunctionResult()
-    if result.value is None:
+    if result is None or result.value is None:
         lost = "it was not recorded, because the pod was gone before the controller had read it"
-        raise NotPossible(f'job "{job.name}" has no result: {printable(result.problem or lost)}')
+        problem = (result.problem if result else None) or lost
+        raise NotPossible(f'job "{name}" has no result: {printable(problem)}')
     try:
         return json.loads(result.value)
     except ValueError as error:
-        raise NotPossible(f'job "{job.name}" has a result that is not JSON: {error}') from None
+        raise NotPossible(f'job "{name}" has a result that is not JSON: {error}') from None
 
 
 def described(job: Job) -> list[str]:

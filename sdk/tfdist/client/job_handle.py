@@ -70,7 +70,7 @@ class JobHandle(Handle[Job]):
         if not self.job.calls_function:
             raise NotPossible(f'job "{self.name}" calls no function of tfdist.job, so it has no result: see wait')
         self.wait(timeout)
-        return returned_value(self.job)
+        return returned_value(self.name, self.job.status.function_result)
 
     def logs(
         self,

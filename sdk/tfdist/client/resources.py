@@ -1,6 +1,7 @@
 """The objects of one kind, jobs or sweeps, in a namespace."""
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -10,7 +11,8 @@ from tfdist.client.stored import Workload
 from tfdist.messages import suggest
 
 if TYPE_CHECKING:
-    from tfdist.client.submission import Submission  # see `backend`
+    from tfdist.client.code_archive import CodeArchive  # see `backend`
+    from tfdist.client.submission import Submission
 
 T = TypeVar("T", bound=Workload)
 H_co = TypeVar("H_co", covariant=True)
@@ -30,27 +32,42 @@ class Resources(Generic[T, H_co]):
         self.kind: ObjectKind[T, Any] = kind
 
     def submit(
-        self, manifest: Mapping[str, Any], *, config_maps: Sequence[Mapping[str, Any]] = (), dry_run: bool = False
+        self,
+        manifest: Mapping[str, Any],
+        *,
+        code: "str | os.PathLike[str] | CodeArchive | None" = None,
+        set: Mapping[str, Any] | None = None,  # noqa: A002  the name of the command's option
+        include: Sequence[str] = (),
+        config_maps: Sequence[Mapping[str, Any]] = (),
+        dry_run: bool = False,
     ) -> H_co:
-        """Create an object and the ConfigMaps that it refers to, or nothing.
+        """Create an object and what it needs, or nothing.
 
         Args:
             manifest: the object. Without a namespace it is created in this one.
-            config_maps: ConfigMaps. They are created, or must have the same content; they are not deleted with the
-                object.
+            code: a folder, or one script, that becomes `training.source.archive`, of the template of a sweep: in
+                ConfigMaps that are deleted with the object.
+            set: values of fields by their paths below `spec`, such as `{"training.config.epochs": 3}`. With `set` or
+                `code` the object is validated before the first request.
+            include: patterns, as in `.gitignore`, of files in the folder that go with the job although they may
+                contain credentials; other such files are left out, and a warning names them.
+            config_maps: ConfigMaps that the object refers to. They are created, or must have the same content; they
+                are not deleted with the object.
             dry_run: have the API server check the objects without storing them.
 
         Raises:
             AlreadyExists: an object of this name exists, or a ConfigMap with other content.
-            Invalid: the API server or the controller's webhook rejects the object.
+            Invalid: the object is invalid, or the API server or the controller's webhook rejects it.
+            CodeError: the code cannot be packed.
             NotInstalled: the cluster does not have the CRD.
             ClientError: a request failed.
         """
-        from tfdist.client.submission import prepare  # noqa: PLC0415  see TYPE_CHECKING
+        from tfdist.client.submission import prepare_changed  # noqa: PLC0415  see TYPE_CHECKING
 
         document = {"apiVersion": self.kind.api_version, "kind": self.kind.kind}
         document |= {key: value for key, value in manifest.items() if key != "status"}
-        return self.create(prepare(document, self.namespace, None, config_maps), dry_run=dry_run)
+        prepared = prepare_changed(document, self.namespace, code, set or {}, config_maps, include)
+        return self.create(prepared, dry_run=dry_run)
 
     def create(self, submission: "Submission", *, dry_run: bool = False) -> H_co:
         """Create an object that has been prepared, with its ConfigMaps, or nothing; otherwise the same as `submit`.

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tfdist import validation
 from tfdist.api.resource import API_VERSION, KIND
+from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.api.v1 import TFDistJob
 from tfdist.client.api_server import Json
 from tfdist.client.code_archive import CodeArchive, pack
@@ -18,6 +19,7 @@ from tfdist.client.errors import Invalid
 from tfdist.client.overrides import with_values
 from tfdist.render.source import ARCHIVE_KEY
 from tfdist.validation import ValidationFailed
+from tfdist.validation.sweep import parse_sweep
 
 _CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """The characters of the API server's `generateName`: without vowels, so that they form no word."""
@@ -113,14 +115,17 @@ def prepare_changed(
     return submission
 
 
-def check(job: Json) -> None:
-    """Validate a job without a cluster.
+def check(manifest: Json) -> None:
+    """Validate a job or sweep without a cluster.
 
     Raises:
         Invalid: with all errors.
     """
     try:
-        validation.parse(job)
+        if manifest["kind"] == SWEEP_KIND:
+            parse_sweep(manifest)
+        else:
+            validation.parse(manifest)
     except ValidationFailed as error:
         raise Invalid(str(error)) from None
 

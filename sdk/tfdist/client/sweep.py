@@ -7,8 +7,11 @@ from functools import cached_property
 from typing import Any, Final
 
 from tfdist import outcome
+from tfdist.api.status import FunctionResult
 from tfdist.api.sweep_resource import trial_name
 from tfdist.api.sweep_status import SweepCondition, SweepPhase, TFDistSweepStatus, TrialPhase
+from tfdist.client.errors import JobFailed
+from tfdist.client.job import calls_function, returned_value
 from tfdist.client.stored import Workload
 from tfdist.reasons import SweepReason
 
@@ -74,11 +77,20 @@ class Sweep(Workload):
         default = evaluation.get("goal") if evaluation.get("metric") == self.metric else None
         return (self.spec.get("goal") or default or "Maximize") == "Maximize"
 
-    def results(self, *, best_first: bool = True) -> "list[Trial]":
+    @property
+    def calls_function(self) -> bool:
+        """Whether its jobs call a function of `tfdist.job`."""
+        return calls_function(_template(self.spec))
+
+    def results(
+        self, *, best_first: bool | None = None, returned: Mapping[int, FunctionResult] | None = None
+    ) -> "list[Trial]":
         """Return the trials that were created.
 
         Args:
             best_first: the best first, then those without a value, then those that failed; otherwise by number.
+                Default: the best first if a metric compares the trials.
+            returned: what the functions of the jobs have returned, by number of the trial.
         """
         checkpoints = {best.trial: best.checkpoint for best in self.status.best or ()}
         trials = [
@@ -93,10 +105,12 @@ class Sweep(Workload):
                 checkpoint=checkpoints.get(result.trial),
                 gpu_seconds=result.gpu_seconds,
                 cpu_seconds=result.cpu_seconds,
+                returned=(returned or {}).get(result.trial),
             )
             for result in self.status.results or ()
         ]
-        return sorted(trials, key=lambda t: _merit(t, maximizes=self.maximizes) if best_first else t.number)
+        by_merit = bool(self.metric) if best_first is None else best_first
+        return sorted(trials, key=lambda t: _merit(t, maximizes=self.maximizes) if by_merit else t.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +134,20 @@ class Trial:
     """Path of the checkpoint with that value, of the `keepBest` best trials."""
     gpu_seconds: float | None
     cpu_seconds: float | None
+    returned: FunctionResult | None = None
+    """What the function of its job has returned, of a sweep that `map` of a function has made."""
+
+    @property
+    def result(self) -> Any:
+        """What the function of its job has returned.
+
+        Raises:
+            JobFailed: the trial has not succeeded.
+            NotPossible: the status of the job does not have the value; the message says why.
+        """
+        if self.phase is not TrialPhase.SUCCEEDED:
+            raise JobFailed(f"{self.job} {self.phase.lower()}{f': {self.reason}' if self.reason else ''}")
+        return returned_value(self.job, self.returned)
 
     def document(self) -> dict[str, Any]:
         """Return the trial as JSON, with the names of `status.results`; fields without a value are left out."""
