@@ -46,8 +46,10 @@ MAIN_CONTAINER: Final = "tensorflow"
 
 TERMINATION_MESSAGE_BYTES: Final = 1024
 
-CODE_BYTES: Final = 64 << 20
+CODE_BYTES: Final = 256 << 20
 """Limit on the code of `training.source.archive` when it is unpacked."""
+STORED_CODE_BYTES: Final = 1 << 30
+"""Limit on the code of `training.source.object` when it is unpacked."""
 
 LAUNCH_PORT: Final = 8791
 """Default port on which the launcher of member 0 accepts the other members' launchers."""

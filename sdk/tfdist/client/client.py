@@ -67,6 +67,7 @@ class Client:
         code: "str | os.PathLike[str] | CodeArchive | None" = None,
         set: Mapping[str, Any] | None = None,  # noqa: A002  the name of the command's option
         include: Sequence[str] = (),
+        code_store: str | None = None,
         config_maps: Sequence[Mapping[str, Any]] = (),
         dry_run: bool = False,
     ) -> JobHandle:
@@ -74,9 +75,13 @@ class Client:
 
         Args:
             job: the manifest. Without a namespace it is created in the client's namespace.
-            code: a folder, or one script, that becomes `training.source.archive`: a ConfigMap that the job owns.
+            code: a folder, or one script, that becomes `training.source.archive`: ConfigMaps that the job owns, for at
+                most 8 MiB when it is packed.
             include: patterns, as in `.gitignore`, of files in the folder that go with the job although they may
                 contain credentials; other such files are left out, and a warning names them.
+            code_store: `s3://bucket/prefix` or `gs://bucket/prefix`, to which the folder is uploaded with the
+                credentials of this environment, to become `training.source.object`. The job needs its own to read it.
+                Default: the environment variable `TFDIST_CODE_STORE`.
             set: values of fields by their paths below `spec`, such as `{"training.config.epochs": 3}`. With `set` or
                 `code` the job is validated before the first request.
             config_maps: ConfigMaps that the job refers to. They are created, or must have the same content.
@@ -85,13 +90,14 @@ class Client:
         Raises:
             AlreadyExists: a job of this name exists, or a ConfigMap with other content.
             Invalid: the job is invalid, or the API server or the controller's webhook rejects it.
-            CodeError: the code cannot be packed.
+            CodeError: the code cannot be packed or uploaded.
             ClientError: a request failed.
         """
-        from tfdist.client import submission  # noqa: PLC0415  see TYPE_CHECKING
+        from tfdist.client import code_store as stores  # noqa: PLC0415  see TYPE_CHECKING
+        from tfdist.client import submission  # noqa: PLC0415  as above
 
-        manifest = submission.manifest_of(job)
-        prepared = submission.prepare_changed(manifest, self.namespace, code, set or {}, config_maps, include)
+        manifest, store = submission.manifest_of(job), stores.store_of(code_store)
+        prepared = submission.prepare_changed(manifest, self.namespace, code, set or {}, config_maps, include, store)
         return self.jobs.create(prepared, dry_run=dry_run)
 
     def get(self, name: str) -> Job:

@@ -41,19 +41,23 @@ class LocalJobs(Resources[Job, LocalHandle]):
         Raises:
             Invalid: the job is invalid.
             AlreadyExists: a job of this name is running.
+            CodeError: the code cannot be uploaded.
             NotPossible: the trainer, which unpacks code, is not installed here.
         """
         placed = submission.in_namespace(NAMESPACE)
         check(placed.job)
-        if placed.code is not None and importlib.util.find_spec("tfdist_trainer") is None:
+        has_code = bool(placed.code or placed.upload)
+        if has_code and importlib.util.find_spec("tfdist_trainer") is None:
             raise NotPossible("the code of a job is unpacked by the trainer, which is not installed here: "
                               "pip install tfdist-trainer")  # fmt: skip
         run = LocalRun(self.folder / placed.job["metadata"]["name"])
         if run.is_alive():
             raise AlreadyExists(f'job "{run.name}" is running in {run.path}: wait for its end, or cancel it')
-        config_maps = [*placed.config_maps, *([placed.code] if placed.code else [])]
+        config_maps = [*placed.config_maps, *placed.code]
         job = placed.job | {"metadata": placed.job["metadata"] | _new_metadata()}
         if not dry_run:
+            if placed.upload is not None:
+                placed.upload.run()
             self._make_folder()
             run.start(job, config_maps)
         return self.handle(Job(job))
