@@ -52,8 +52,10 @@ RETURNED_VALUE_BYTES: Final = 3000
 """Limit of the value that a function has returned, as a string of JSON in the termination message: of a longer message
 the kubelet keeps the first 4096 bytes (ADR 57)."""
 
-CODE_BYTES: Final = 64 << 20
+CODE_BYTES: Final = 256 << 20
 """Limit on the code of `training.source.archive` when it is unpacked."""
+STORED_CODE_BYTES: Final = 1 << 30
+"""Limit on the code of `training.source.object` when it is unpacked."""
 
 LAUNCH_PORT: Final = 8791
 """Default port on which the launcher of member 0 accepts the other members' launchers."""

@@ -2,6 +2,7 @@
 
 import base64
 import pathlib
+import random
 from typing import Any
 
 import pytest
@@ -66,6 +67,7 @@ def test_code_that_was_submitted_with_a_job_goes_with_its_evaluation(
     # given
     (tmp_path / "code").mkdir()
     (tmp_path / "code/model.py").write_text("x = 1")
+    (tmp_path / "code/weights.bin").write_bytes(random.Random(0).randbytes(1_000_000))  # noqa: S311  two parts
     archive = pack_folder(tmp_path / "code")
     job = {"metadata": {"name": "fashion"},
            "spec": {"training": {"program": "model:Own"}, "checkpoint": CHECKPOINT}}  # fmt: skip
@@ -74,10 +76,10 @@ def test_code_that_was_submitted_with_a_job_goes_with_its_evaluation(
     # when
     assert user.run("evaluate", "fashion", "--name", "result") == 0
     # then
-    source = api.job(namespace, "result")["spec"]["training"]["source"]["archive"]["name"]
-    stored = api.do("GET", f"/api/v1/namespaces/{namespace}/configmaps/{source}")
-    assert base64.b64decode(stored["binaryData"]["code.tar.gz"]) == archive.content
-    assert [owner["name"] for owner in stored["metadata"]["ownerReferences"]] == ["result"]
+    name = api.job(namespace, "result")["spec"]["training"]["source"]["archive"]["name"]
+    stored = [api.do("GET", f"/api/v1/namespaces/{namespace}/configmaps/{part}") for part in (name, f"{name}-1")]
+    assert b"".join(base64.b64decode(part["binaryData"]["code.tar.gz"]) for part in stored) == archive.content
+    assert [owner["name"] for part in stored for owner in part["metadata"]["ownerReferences"]] == ["result"] * 2
 
 
 @pytest.mark.parametrize("dry_run", ["client", "server"])

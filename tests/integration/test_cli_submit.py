@@ -1,12 +1,15 @@
 """`tfdist submit` and `tfdist run`, as a user with the role `edit` in one namespace, with a real API server."""
 
 import base64
+import hashlib
 import io
 import os
 import pathlib
+import random
 import signal
 import tarfile
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -21,6 +24,7 @@ from tfdist.cli.kinds import Reference
 from tfdist.cli.main import main
 from tfdist.client import creation
 from tfdist.client.api_server import ApiServer
+from tfdist.client.creation import CODE_OF
 from tfdist.client.errors import AlreadyExists, Invalid, NoCluster
 
 pytestmark = pytest.mark.integration
@@ -81,13 +85,54 @@ def test_a_script_is_submitted_with_its_folder_which_the_job_owns(
     (stored,) = code_of(api, namespace)
     assert job["spec"]["training"]["script"] == "train.py"
     assert job["spec"]["training"]["args"] == ["--epochs", "3"]
-    assert job["spec"]["training"]["source"] == {"archive": {"name": stored["metadata"]["name"]}}
+    content = base64.b64decode(stored["binaryData"]["code.tar.gz"])
+    source = {"name": stored["metadata"]["name"], "parts": 1, "sha256": hashlib.sha256(content).hexdigest()}
+    assert job["spec"]["training"]["source"] == {"archive": source}
     assert job["spec"]["worker"]["replicas"] == 2
     assert job["spec"]["resources"] == {"limits": {"nvidia.com/gpu": 1}}
     assert files(stored) == {"train.py", "package/layers.py"}
     assert stored["immutable"] is True
     (owner,) = stored["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("TFDistJob", "mine", job["metadata"]["uid"])
+
+
+@pytest.mark.usefixtures("kubeconfig")
+def test_a_folder_of_5_mb_becomes_a_job_that_owns_all_parts_of_its_code(
+    api: Api, namespace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # given
+    write("src/train.py")
+    pathlib.Path("src/weights.bin").write_bytes(random.Random(0).randbytes(5_000_000))  # noqa: S311  incompressible
+    # when
+    code = main(["submit", "--name", "mine", "--code", "src", "--", "python", "train.py"])
+    # then
+    assert code == 0, capsys.readouterr().err
+    job = api.job(namespace, "mine")
+    source = job["spec"]["training"]["source"]["archive"]
+    stored = {each["metadata"]["name"]: each for each in code_of(api, namespace)}
+    names = [source["name"], *(f"{source['name']}-{number}" for number in range(1, 6))]
+    assert (source["parts"], set(stored)) == (6, set(names))
+    content = b"".join(base64.b64decode(stored[name]["binaryData"]["code.tar.gz"]) for name in names)
+    assert hashlib.sha256(content).hexdigest() == source["sha256"]
+    for each in stored.values():
+        assert each["immutable"] is True
+        assert [owner["uid"] for owner in each["metadata"]["ownerReferences"]] == [job["metadata"]["uid"]]
+        assert not each["metadata"].get("labels")
+
+
+@pytest.mark.usefixtures("kubeconfig")
+def test_parts_that_a_killed_submission_has_left_are_removed(
+    api: Api, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given parts of code without a job, of more than an hour ago
+    for name in ("killed-code-1", "killed-code-1-1"):
+        metadata = {"name": name, "labels": {CODE_OF: "killed"}}
+        api.do("POST", CONFIG_MAPS.format(ns=namespace), {"metadata": metadata, "immutable": True})
+    monkeypatch.setattr(creation, "_UNOWNED_AGE", timedelta(0))
+    # when
+    assert main(["submit", "--name", "mine", "--image", "own:1", "--", "bash"]) == 0
+    # then
+    assert code_of(api, namespace) == []
 
 
 @pytest.mark.usefixtures("kubeconfig")

@@ -1,6 +1,8 @@
 """Scripts and functions as processes of this machine, by `Client(local=True)`."""
 
+import hashlib
 import pathlib
+import random
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -49,6 +51,25 @@ def test_a_script_runs_on_this_machine_with_its_logs_and_result(here: Client) ->
     assert list(here.attach("fashion").logs("worker", 1)) == []
     assert [job.name for job in Client(local=True).list(selector="team=vision")] == ["fashion"]
     assert Client(local=True).list(selector="team=sound") == []
+
+
+def test_a_folder_of_5_mb_runs_on_this_machine(here: Client) -> None:
+    # given code with a file that cannot be compressed
+    content = random.Random(0).randbytes(5_000_000)  # noqa: S311  not for security
+    code = pathlib.Path("src")
+    code.mkdir()
+    (code / "weights.bin").write_bytes(content)
+    (code / "train.py").write_text(
+        "import hashlib, pathlib\nprint(hashlib.sha256(pathlib.Path('weights.bin').read_bytes()).hexdigest())"
+    )
+    job = {"metadata": {"name": "large"}, "spec": {"worker": {"replicas": 1}, "training": {"script": "train.py"}}}
+    # when
+    handle = here.submit(job, code=code)
+    # then
+    assert handle.wait(timeout=TIMEOUT).phase is JobPhase.SUCCEEDED
+    assert handle.job.spec["training"]["source"]["archive"]["parts"] == 6
+    logs = [line.text for line in handle.logs() if line.replica == "worker-0"]
+    assert logs == [hashlib.sha256(content).hexdigest()]
 
 
 def test_a_script_that_fails_on_this_machine_is_a_failed_job(here: Client) -> None:

@@ -59,11 +59,11 @@ def with_script(cluster: StoredCluster) -> None:
 
 
 def large(_: StoredCluster) -> None:
-    """Store twelve files that no compression makes smaller."""
+    """Store twelve files, of more than 8 MiB, that no compression makes smaller."""
     pathlib.Path("src/data").mkdir(parents=True)
     pathlib.Path("src/train.py").write_text("print()", encoding="utf-8")
     for number in range(11):
-        content = random.Random(number).randbytes((number + 1) << 14)  # noqa: S311  no secret
+        content = random.Random(number).randbytes((number + 1) << 17)  # noqa: S311  no secret
         pathlib.Path(f"src/data/part-{number:02}.bin").write_bytes(content)
 
 

@@ -1,11 +1,14 @@
 """`tfdist submit` up to its first request: the job of a command line, changed fields, and errors of both."""
 
 import pathlib
+import random
+import sys
 from typing import Any
 
 import pytest
 import yaml
 from support.factories import manifest
+from support.stored_cluster import StoredCluster, connected
 
 from tfdist.cli import overrides
 from tfdist.cli.errors import CommandError
@@ -129,6 +132,59 @@ def test_a_dry_run_prints_the_job_and_its_code_without_a_cluster(capsys: pytest.
     assert code["metadata"] == {"name": job["spec"]["training"]["source"]["archive"]["name"]}
     assert code["metadata"]["name"].startswith("mine-code-")
     assert job["metadata"] == {"name": "mine"}
+
+
+def test_a_dry_run_prints_all_parts_of_large_code(capsys: pytest.CaptureFixture[str]) -> None:
+    write("src/train.py")
+    pathlib.Path("src/weights.bin").write_bytes(random.Random(0).randbytes(1_000_000))  # noqa: S311  not compressible
+
+    first, second, job = printed(capsys, "--name", "mine", "--code", "src", "--", "python", "train.py")
+
+    source = job["spec"]["training"]["source"]["archive"]
+    names = [each["metadata"]["name"] for each in (first, second)]
+    assert (source["parts"], names) == (2, [source["name"], f"{source['name']}-1"])
+
+
+@pytest.mark.parametrize("way", ["option", "variable"])
+def test_code_for_an_object_store_is_named_by_its_hash(
+    way: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given
+    write("src/train.py")
+    option = ["--code-store", "s3://bucket/code/"] if way == "option" else []
+    monkeypatch.setenv("TFDIST_CODE_STORE", "s3://other" if way == "option" else "s3://bucket/code")
+    # when a dry run prints the job, nothing is uploaded
+    (job,) = printed(capsys, "--name", "mine", "--code", "src", *option, "--", "python", "train.py")
+    # then
+    assert list(job["spec"]["training"]["source"]) == ["object"]
+    source = job["spec"]["training"]["source"]["object"]
+    assert source["url"] == f"s3://bucket/code/{source['sha256']}.tar.gz"
+
+
+def test_code_is_not_uploaded_without_the_library_that_does_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given an installation without the extra
+    write("src/train.py")
+    for name in [name for name in sys.modules if name.startswith("obstore.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    cluster = StoredCluster()
+    # when
+    with connected(cluster):
+        code = main(["submit", "--code", "src", "--code-store", "gs://bucket", "--", "python", "train.py"])
+    # then
+    output = capsys.readouterr().err.splitlines()[-1]
+    assert code == 2
+    assert ".tar.gz: the code is uploaded by obstore, which is not installed: pip install 'tfdist[object-st" in output
+    assert cluster.objects == {}
+
+
+@pytest.mark.parametrize("url", ["https://host/code", "s3://", "s3://key@bucket", "/shared/code", "s3://bucket//a"])
+def test_a_store_of_code_is_a_bucket(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write("src/train.py")
+    output = error(capsys, "submit", "--code", "src", "--code-store", url, "--", "python", "train.py")
+    assert "write s3://bucket/prefix or gs://bucket/prefix, without credentials" in output
 
 
 def test_the_code_of_a_manifest_replaces_its_source(capsys: pytest.CaptureFixture[str]) -> None:

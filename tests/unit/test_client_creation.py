@@ -1,27 +1,36 @@
 """Jobs with code whose submission loses an answer, or is killed: no job is without its code, and nothing remains."""
 
+import base64
+import hashlib
 import io
 import json
 import pathlib
+import random
+import re
+import signal
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import urllib3
 import yaml
-from support.stored_cluster import JOBS, TEAM, StoredCluster, connected
+from support.stored_cluster import JOBS, SWEEPS, TEAM, StoredCluster, connected
 from support.stored_jobs import at
 
 from tfdist import Client
 from tfdist.cli.main import main
+from tfdist.client.code_archive import pack
 from tfdist.client.creation import CODE_OF, SUBMISSION
 from tfdist.client.errors import AlreadyExists, ClientError, NoCluster
+from tfdist.client.submission import prepare
+from tfdist.render.source import part_names
 
 Json = dict[str, Any]
 
 JOB: Json = {"metadata": {"name": "mine"}, "spec": {"training": {"script": "train.py"}, "worker": {"replicas": 1}}}
 CONFIG_MAPS = f"{TEAM}/configmaps"
 CHANGES = frozenset({"POST", "PATCH", "DELETE"})
+RANDOM = random.Random(0).randbytes(2_000_000)  # noqa: S311  bytes that cannot be compressed
 
 
 class Killed(BaseException):
@@ -63,8 +72,8 @@ class Unreliable(StoredCluster):
 
     @property
     def jobs_without_code(self) -> list[str]:
-        used = {name: job["spec"]["training"]["source"]["archive"]["name"] for name, job in self.jobs.items()}
-        return [name for name, code in used.items() if code not in self.code]
+        used = {name: part_names(job["spec"]["training"]["source"]["archive"]) for name, job in self.jobs.items()}
+        return [name for name, parts in used.items() if not self.code.keys() >= set(parts)]
 
     @property
     def code_without_owner(self) -> list[str]:
@@ -103,25 +112,41 @@ def submit(name: str = "mine") -> None:
     Client().submit(JOB | {"metadata": {"name": name}}, code="src")
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
+def make_large() -> None:
+    """Add a file with which the code has three parts."""
+    pathlib.Path("src/weights.bin").write_bytes(RANDOM)
+
+
+SMALL_OR_LARGE = pytest.mark.parametrize(
+    ("parts", "number"), [*((1, number) for number in range(1, 4)), *((3, number) for number in range(1, 8))]
+)
+"""The parts of the code, and the number of a request: one creates each part, one the job, one makes it each owner."""
+
+
+@SMALL_OR_LARGE
 @pytest.mark.parametrize("executed", [True, False])
-def test_a_submission_that_loses_one_answer_succeeds(number: int, executed: bool) -> None:
+def test_a_submission_that_loses_one_answer_succeeds(parts: int, number: int, executed: bool) -> None:
+    if parts > 1:
+        make_large()
     cluster = Unreliable(LOST, number, number, executed=executed)
 
     with connected(cluster):
         submit()
 
     assert list(cluster.jobs) == ["mine"]
+    assert len(cluster.code) == parts
     assert (cluster.jobs_without_code, cluster.code_without_owner) == ([], [])
 
 
 @pytest.mark.parametrize("error", [LOST, NO_CONNECTION, Killed()])
-@pytest.mark.parametrize("number", [1, 2, 3])
+@SMALL_OR_LARGE
 @pytest.mark.parametrize("executed", [True, False])
 def test_what_a_cut_submission_leaves_is_removed_by_the_next_one(
-    error: BaseException, number: int, executed: bool
+    error: BaseException, parts: int, number: int, executed: bool
 ) -> None:
     # given a client that is killed, or loses the API server, at one of its requests
+    if parts > 1:
+        make_large()
     cluster = Unreliable(error, number, 1000, executed=executed)
     with connected(cluster), pytest.raises((ClientError, Killed)):
         submit()
@@ -135,6 +160,85 @@ def test_what_a_cut_submission_leaves_is_removed_by_the_next_one(
     # then
     assert (cluster.jobs_without_code, cluster.code_without_owner) == ([], [])
     assert not any(CODE_OF in (each["metadata"].get("labels") or {}) for each in cluster.code.values())
+
+
+def test_code_of_several_parts_is_cut_and_named_in_the_job() -> None:
+    make_large()
+    cluster = StoredCluster()
+
+    with connected(cluster):
+        submit()
+
+    source = cluster.objects[f"{JOBS}/mine"]["spec"]["training"]["source"]["archive"]
+    name = source["name"]
+    paths = [f"{CONFIG_MAPS}/{part}" for part in (name, f"{name}-1", f"{name}-2")]
+    contents = [base64.b64decode(cluster.objects[path]["binaryData"]["code.tar.gz"]) for path in paths]
+    assert all(cluster.objects[path]["immutable"] for path in paths)
+    assert max(map(len, contents)) < 1 << 20
+    assert (source["parts"], source["sha256"]) == (3, hashlib.sha256(b"".join(contents)).hexdigest())
+    assert len(json.dumps(cluster.objects[f"{JOBS}/mine"])) < 2000, "the code is not in the job"
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_after_ctrl_c_within_its_creation_nothing_of_large_code_remains(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given a user who presses Ctrl-C while a part, or the job, is created
+    make_large()
+    cluster = Unreliable(LOST, 0, 0, executed=True)
+    answer = cluster.call_api
+
+    def interrupt(*request: Any, **options: Any) -> SimpleNamespace:
+        answered = answer(*request, **options)
+        if cluster.changes == number and request[0] in CHANGES:
+            signal.raise_signal(signal.SIGINT)
+        return answered
+
+    monkeypatch.setattr(cluster, "call_api", interrupt)
+    # when
+    with connected(cluster), pytest.raises(KeyboardInterrupt):
+        submit()
+    # then
+    assert cluster.objects == {}
+
+
+def test_a_sweep_is_the_owner_of_its_code() -> None:
+    make_large()
+    cluster = StoredCluster()
+    sweep = {"kind": "TFDistSweep", "apiVersion": "tfdist.dev/v1alpha1", "metadata": {"name": "rates"}}
+    spec = {"template": {"spec": JOB["spec"]}}
+
+    with connected(cluster):
+        client = Client()
+        client.sweeps.create(prepare(sweep | {"spec": spec}, client.namespace, pack(pathlib.Path("src"))))
+
+    stored = cluster.objects[f"{SWEEPS}/rates"]
+    names = part_names(stored["spec"]["template"]["spec"]["training"]["source"]["archive"])
+    owners = [cluster.objects[f"{CONFIG_MAPS}/{name}"]["metadata"]["ownerReferences"] for name in names]
+    owner = {"apiVersion": "tfdist.dev/v1alpha1", "kind": "TFDistSweep", "name": "rates"}
+    assert owners == [[owner | {"uid": stored["metadata"]["uid"]}]] * 3
+
+
+@pytest.mark.parametrize("sweep_exists", [True, False])
+def test_code_of_a_sweep_whose_submission_was_killed_gets_its_owner_or_is_removed(sweep_exists: bool) -> None:
+    # given a job with the name of the sweep, which does not use the code
+    cluster = StoredCluster()
+    labels = {CODE_OF: "sweep.rates"}
+    metadata: Json = {"uid": "u", "creationTimestamp": at(7200), "labels": labels}
+    cluster.put(f"{CONFIG_MAPS}/rates-code-1", metadata=metadata)
+    cluster.put(f"{JOBS}/rates", metadata={"uid": "other"}, spec={})
+    if sweep_exists:
+        training = {"source": {"archive": {"name": "rates-code-1"}}}
+        spec = {"template": {"spec": {"training": training}}}
+        cluster.put(f"{SWEEPS}/rates", kind="TFDistSweep", metadata={"uid": "s"}, spec=spec)
+    # when
+    with connected(cluster):
+        submit()
+    # then
+    code = cluster.objects.get(f"{CONFIG_MAPS}/rates-code-1")
+    assert (code is not None) == sweep_exists
+    if code is not None:
+        assert code["metadata"]["ownerReferences"][0]["kind"] == "TFDistSweep"
 
 
 def test_an_error_names_what_may_exist_and_how_to_remove_it() -> None:
@@ -212,6 +316,18 @@ def test_a_user_who_may_not_change_config_maps_gets_a_job_and_a_warning(methods:
     assert f"{JOBS}/mine" in cluster.objects
     (code,) = (path for path in cluster.objects if path.startswith(CONFIG_MAPS))
     assert cluster.objects[code]["metadata"]["labels"] == {CODE_OF: "mine"}
+
+
+def test_one_warning_names_all_parts_that_remain() -> None:
+    make_large()
+
+    with connected(Restricted("PATCH")), pytest.warns(UserWarning, match="is not deleted with it") as caught:
+        submit()
+
+    (warning,) = caught
+    assert 'configmap "mine-code-' in str(warning.message)
+    assert '" and 2 more with its code is not deleted' in str(warning.message)
+    assert len(re.findall("configmap/mine-code-[0-9a-f]{8}", str(warning.message))) == 3
 
 
 @pytest.mark.parametrize("job_exists", [True, False])

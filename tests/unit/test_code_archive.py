@@ -3,14 +3,18 @@
 import errno
 import io
 import os
+import random
 import tarfile
 import time
 from pathlib import Path
 
 import pytest
 
-from tfdist.client.code_archive import CodeArchive, pack_file, pack_folder, pack_with
+from tfdist.api.source import MAX_PARTS
+from tfdist.client.code_archive import PACKED_BYTES, PART_BYTES, CodeArchive, pack_file, pack_folder, pack_with
 from tfdist.client.errors import CodeError
+
+RANDOM = random.Random(0).randbytes(PACKED_BYTES + 100_000)  # noqa: S311  bytes that cannot be compressed
 
 
 def add(folder: Path, *names: str, text: str = "x") -> None:
@@ -132,14 +136,14 @@ def test_a_folder_of_a_repository_has_the_patterns_of_the_folders_above(tmp_path
 def test_a_folder_above_the_limit_is_rejected_with_its_ten_largest_files(tmp_path: Path) -> None:
     # given
     for number in range(12):
-        (tmp_path / f"weights-{number:02}.bin").write_bytes(os.urandom(80_000 + number * 1000))
+        (tmp_path / f"weights-{number:02}.bin").write_bytes(RANDOM[number : 800_000 + number * 1001])
     # when
     with pytest.raises(CodeError) as rejected:
         pack_folder(tmp_path)
     # then
     first, *largest = str(rejected.value).splitlines()
-    assert "KiB when packed, and 900.0 KiB fit" in first
-    assert all(way in first for way in (".tfdistignore", "Git repository", "claim", "image"))
+    assert "9.2 MiB when packed, and 8.0 MiB fit into ConfigMaps; send it through an object store by --code-s" in first
+    assert all(way in first for way in (".tfdistignore", ".gitignore", "Git repository", "claim", "image"))
     assert [line.split()[-1] for line in largest] == [f"weights-{number:02}.bin" for number in range(11, 1, -1)]
 
 
@@ -148,7 +152,41 @@ def test_a_folder_of_data_is_rejected_before_it_is_read(tmp_path: Path) -> None:
     with (tmp_path / "train.tfrecord").open("wb") as file:
         file.truncate(1 << 40)
 
-    with pytest.raises(CodeError, match=r"more than 64 MiB.*\n *1048576\.0 MiB  train.tfrecord"):
+    fits = r"1048576\.0 MiB, and 256\.0 MiB fit; send it through an object store.*\n *1048576\.0 MiB  train.tfrecord"
+    with pytest.raises(CodeError, match=fits):
+        pack_folder(tmp_path)
+    with pytest.raises(CodeError, match=r"and 1024\.0 MiB fit; name what is not code"):
+        pack_folder(tmp_path, store="s3://bucket/code")
+
+
+@pytest.mark.parametrize(
+    ("size", "sizes"),
+    [
+        (0, [0]),
+        (1, [1]),
+        (PART_BYTES, [PART_BYTES]),
+        (PART_BYTES + 1, [PART_BYTES, 1]),
+        (2 * PART_BYTES, [PART_BYTES, PART_BYTES]),
+        (PACKED_BYTES, [PART_BYTES] * 9 + [PACKED_BYTES - 9 * PART_BYTES]),
+    ],
+)
+def test_an_archive_is_cut_into_parts_of_one_config_map_each(size: int, sizes: list[int]) -> None:
+    archive = CodeArchive(RANDOM[:size], ())
+
+    assert [len(part) for part in archive.parts] == sizes
+    assert b"".join(archive.parts) == archive.content
+    assert len(archive.parts) <= MAX_PARTS
+    assert archive.sha256.startswith(archive.digest)
+
+
+def test_code_for_an_object_store_may_be_larger(tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(RANDOM)
+
+    archive = pack_folder(tmp_path, store="s3://bucket/code")
+
+    assert len(archive.content) > PACKED_BYTES
+    assert archive.store == "s3://bucket/code"
+    with pytest.raises(CodeError, match="too large"):
         pack_folder(tmp_path)
 
 

@@ -1,6 +1,7 @@
 """The init container of `training.source.archive` unpacks a folder, and rejects a damaged or hostile archive."""
 
 import gzip
+import hashlib
 import io
 import tarfile
 from collections.abc import Callable
@@ -159,7 +160,7 @@ def test_a_bomb_is_rejected_before_anything_is_written(
     (tmp_path / "target").mkdir()
 
     assert main([str(bomb(tmp_path)), str(tmp_path / "target")]) == ExitCode.DATA_MALFORMED
-    assert "unpacked it is larger than 64 MiB" in capsys.readouterr().err
+    assert "unpacked it is larger than 256 MiB" in capsys.readouterr().err
     assert list((tmp_path / "target").iterdir()) == []
 
 
@@ -174,6 +175,53 @@ def test_a_damaged_archive_is_rejected_in_one_line(
     error = capsys.readouterr().err
     assert "training.source.archive: code.tar.gz is damaged: " in error
     assert error.count("\n") == 1
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> tuple[str, list[str]]:
+    """Return the hash of an archive, and the paths of its three parts."""
+    packed = archive(tmp_path, member("train.py", b"print()"))
+    content = packed.read_bytes()
+    packed.unlink()
+    names = []
+    for number, part in enumerate((content[:40], content[40:41], content[41:])):
+        path = tmp_path / f"code.tar.gz.{number}"
+        path.write_bytes(part)
+        names.append(str(path))
+    return hashlib.sha256(content).hexdigest(), names
+
+
+def test_the_parts_of_an_archive_are_joined_in_their_order(parts: tuple[str, list[str]], tmp_path: Path) -> None:
+    sha256, names = parts
+
+    assert main(["--sha256", sha256, *names, str(tmp_path / "target")]) == 0
+    assert [path.name for path in (tmp_path / "target").iterdir()] == ["train.py"]
+
+
+def test_a_part_that_is_missing_is_named(
+    parts: tuple[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sha256, names = parts
+    Path(names[1]).unlink()
+
+    assert main(["--sha256", sha256, *names, str(tmp_path / "target")]) == ExitCode.DATA_MISSING
+    error = capsys.readouterr().err
+    assert "training.source.archive: of 3 parts this is missing: code.tar.gz.1; pack the folder again" in error
+
+
+def test_an_archive_with_another_hash_is_rejected_before_anything_is_written(
+    parts: tuple[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # given parts in a wrong order
+    sha256, (first, second, third) = parts
+    # when
+    code = main(["--sha256", sha256, first, third, second, str(tmp_path / "target")])
+    # then
+    assert code == ExitCode.DATA_MALFORMED
+    error = capsys.readouterr().err
+    assert "training.source.archive: the archive of 3 parts has the SHA-256 " in error
+    assert f"training.source.archive.sha256 is {sha256}: it was replaced or cut; pack the folder again" in error
+    assert list((tmp_path / "target").iterdir()) == []
 
 
 def test_a_missing_key_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

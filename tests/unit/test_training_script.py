@@ -227,6 +227,89 @@ def test_an_archive_in_the_same_file_is_unpacked_once_on_this_machine() -> None:
     assert made.replicas["worker-1"].command[-1] == f"{STATE}/source/train.py"
 
 
+HASH: Final = "0123456789abcdef" * 4
+IN_PARTS: Final[Json] = {"archive": {"name": "my-code", "parts": 2, "sha256": HASH}}
+
+
+def test_all_parts_of_an_archive_are_mounted_and_its_hash_is_compared() -> None:
+    # when
+    spec = pods(training={"script": "train.py", "source": IN_PARTS})[0]
+    # then
+    (init,) = spec["initContainers"]
+    paths = ["/opt/tfdist/archive/code.tar.gz.0", "/opt/tfdist/archive/code.tar.gz.1"]
+    assert init["command"][-6:] == ["tfdist_trainer.fetch", "--sha256", HASH, *paths, "/opt/tfdist/source"]
+    (volume,) = (each for each in spec["volumes"] if each["name"] == "tfdist-archive")
+    assert volume["projected"]["sources"] == [
+        {"configMap": {"name": "my-code", "items": [{"key": "code.tar.gz", "path": "code.tar.gz.0"}]}},
+        {"configMap": {"name": "my-code-1", "items": [{"key": "code.tar.gz", "path": "code.tar.gz.1"}]}},
+    ]
+
+
+def test_the_parts_of_an_archive_are_unpacked_on_this_machine() -> None:
+    # given
+    document = manifest(training={"script": "train.py", "source": IN_PARTS})
+    maps = {
+        name: {"binaryData": {"code.tar.gz": base64.b64encode(part).decode()}}
+        for name, part in (("my-code", b"first"), ("my-code-1", b"second"))
+    }
+    # when
+    made = prepared(document, config_maps=maps)
+    # then
+    folder = STATE / "config" / "worker-0" / "tfdist-archive"
+    assert made.fetch is not None
+    assert made.fetch.command[-3:] == (f"{folder}/code.tar.gz.0", f"{folder}/code.tar.gz.1", f"{STATE}/source")
+    assert made.folders[folder].files == {"code.tar.gz.0": b"first", "code.tar.gz.1": b"second"}
+    del maps["my-code-1"]
+    assert "put the ConfigMap my-code-1 into the same file" in rejection(document, config_maps=maps)
+
+
+def test_an_object_is_fetched_with_the_access_of_the_job() -> None:
+    # given a job with credentials in variables, of a Secret, and in a file; and with settings of its own image
+    env = [
+        {"name": "AWS_REGION", "value": "eu-west-1"},
+        {"name": "PYTHONPATH", "value": "/app"},
+        {"name": "LD_LIBRARY_PATH", "value": "/app"},
+    ]
+    access = {
+        "env": env,
+        "envFrom": [{"secretRef": {"name": "s3-access"}}],
+        "volumes": [{"name": "key", "secret": {"secretName": "key"}}],
+        "volumeMounts": [
+            {"name": "key", "mountPath": "/key", "mountPropagation": "HostToContainer"},
+            {"name": "key", "mountPath": "/own", "subPathExpr": "$(TFDIST_TRIAL)"},
+            {"name": "key", "mountPath": "/opt/tfdist/key"},
+        ],
+    }
+    url = "s3://bucket/code/1.tar.gz"
+    # when
+    spec = pods(training={"script": "train.py", "source": {"object": {"url": url, "sha256": HASH}}}, **access)[0]
+    # then
+    (init,) = spec["initContainers"]
+    assert init["command"][-5:] == ["tfdist_trainer.fetch", "--sha256", HASH, url, "/opt/tfdist/source"]
+    assert (init["env"], init["envFrom"]) == (env[:1], access["envFrom"])
+    assert init["volumeMounts"] == [
+        {"name": "tfdist-source", "mountPath": "/opt/tfdist/source"},
+        {"name": "key", "mountPath": "/key", "readOnly": True},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"archive": {"name": "code", "parts": 2}}, "an archive of several parts needs sha256"),
+        ({"archive": {"name": "code", "parts": 17, "sha256": HASH}}, "archive.parts"),
+        ({"archive": {"name": "code", "sha256": "1"}}, "must be a SHA-256"),
+        ({"object": {"url": "s3://bucket/key"}}, "object.sha256"),
+        ({"object": {"url": "s3://me:secret@bucket/key", "sha256": HASH}}, "must be the URL of an object"),
+        ({"object": {"url": "https://host/key", "sha256": HASH}}, "must be the URL of an object"),
+        ({"object": {"url": "s3://bucket/", "sha256": HASH}}, "must be the URL of an object"),
+    ],
+)
+def test_a_source_that_cannot_be_fetched_is_invalid(source: Json, message: str) -> None:
+    with pytest.raises(validation.ValidationFailed, match=message):
+        validation.parse(manifest(training={"script": "train.py", "source": source}))
+
+
 def test_an_archive_that_is_not_in_the_file_is_named() -> None:
     document = manifest(training={"script": "train.py", "source": {"archive": {"name": "my-code"}}})
     assert "put the ConfigMap my-code into the same file" in rejection(document)

@@ -2,9 +2,11 @@
 
     python -m tfdist_trainer.fetch REPOSITORY REVISION TARGET
     python -m tfdist_trainer.fetch ARCHIVE TARGET
+    python -m tfdist_trainer.fetch --sha256 HASH PART... TARGET
+    python -m tfdist_trainer.fetch --sha256 HASH URL TARGET
 
-The init container of a job with `training.source.git` or `training.source.archive` runs this. It needs neither the
-`git` program nor credentials, and writes only to the directory TARGET.
+The init container of a job with `training.source.git`, `archive` or `object` runs this. It needs no `git` program, and
+credentials only for an object, and writes only to the directory TARGET.
 """
 
 import re
@@ -21,8 +23,9 @@ from dulwich.objects import Commit, ObjectID, Tag
 from dulwich.repo import Repo
 
 from tfdist.contract import ExitCode
-from tfdist_trainer import archive, log
+from tfdist_trainer import log, packed_code
 from tfdist_trainer.errors import DataMissingError, StorageError, TrainerError, UsageError, classify, one_line
+from tfdist_trainer.storage import object_urls
 
 COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 PEELED: Final = b"^{}"
@@ -46,13 +49,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _write_code(arguments: Sequence[str]) -> None:
     match arguments:
+        case ["--sha256", sha256, url, target] if object_urls.is_url(url):
+            packed_code.fetch_object(url, sha256, _emptied(target))
+        case ["--sha256", sha256, part, *parts, target]:
+            packed_code.unpack_parts([Path(part), *map(Path, parts)], sha256, _emptied(target))
+        case [packed, target]:
+            packed_code.unpack_parts([Path(packed)], None, _emptied(target))
         case [repository, revision, target]:
             fetch(repository, revision, Path(target))
-        case [packed, target]:
-            _clear(Path(target))
-            archive.unpack(Path(packed), Path(target))
         case _:
-            raise UsageError("usage: python -m tfdist_trainer.fetch REPOSITORY REVISION TARGET, or ARCHIVE TARGET")
+            raise UsageError(
+                "usage: python -m tfdist_trainer.fetch REPOSITORY REVISION TARGET, or ARCHIVE TARGET, or --sha256 HASH "
+                "PART... TARGET, or --sha256 HASH URL TARGET"
+            )
 
 
 def fetch(repository: str, revision: str, target: Path) -> str:
@@ -135,6 +144,14 @@ def _commit_of(repo: Repo, name: bytes, repository: str, revision: str) -> Commi
     if not isinstance(resolved, Commit):
         raise DataMissingError(f"training.source.git.revision: {repository} has no commit {revision}") from None
     return resolved
+
+
+def _emptied(target: str) -> Path:
+    """Return an empty directory: an earlier attempt of the init container may have been interrupted."""
+    path = Path(target)
+    _clear(path)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def _clear(target: Path) -> None:

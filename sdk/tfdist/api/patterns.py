@@ -22,6 +22,8 @@ MOUNT_PATH: Final = "^[^:]+$"
 DIRECTORY: Final = r"^(/|[a-z][a-z0-9+.-]*://)([^{}]|\{name\}|\{namespace\}|\{uid\})*$"
 FOLDER: Final = "^[^/].*$"
 REPOSITORY: Final = r"^(https?|ssh|git|file)://\S+$|^\S+@\S+:\S+$"
+OBJECT_URL: Final = r"^(s3|gs)://[^/@\s]+/[^/\s]\S*$"
+SHA256: Final = "^[0-9a-f]{64}$"
 REVISION: Final = r"^[^-\s]\S*$"
 SCRIPT: Final = r"^(/?[^/].*\.py|[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*)$"
 INTERFACE: Final = r"^[^\s/:,=^]+$"
@@ -42,6 +44,8 @@ PATTERN_DESCRIPTIONS: Final = {
     DIRECTORY: "an absolute path or a URL, with no other placeholders than {name}, {namespace} and {uid}",
     FOLDER: "a relative path",
     REPOSITORY: "a URL (https, ssh, git) or user@host:path",
+    OBJECT_URL: "the URL of an object, s3://bucket/key or gs://bucket/key, without credentials",
+    SHA256: "a SHA-256: 64 digits and letters a to f",
     REVISION: "a commit, tag or branch, without spaces and not beginning with '-'",
     SCRIPT: "a file that ends with .py, or a module such as package.train",
     INTERFACE: "a name of a network interface, without spaces and the characters '/', ':', ',', '=' and '^'",

@@ -28,10 +28,8 @@ def create(
         follow: whether to follow the job to its end.
     """
     if dry_run == "client":
-        code = [submission.code] if submission.code else []
-        manifests.write_yaml(
-            sys.stdout, [(manifest, []) for manifest in (*submission.config_maps, *code, submission.job)]
-        )
+        objects = (*submission.config_maps, *submission.code, submission.job)
+        manifests.write_yaml(sys.stdout, [(manifest, []) for manifest in objects])
         return CommandExitCode.OK
     client = connected()
     with collected_warnings() as caught:

@@ -22,6 +22,9 @@ Query = Mapping[str, Any]
 """Parameters of a request by name."""
 
 MERGE_PATCH: Final = "application/merge-patch+json"
+METADATA_OF_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""Type of a list of objects without their content."""
+_JSON: Final = "application/json, */*"
 
 _PAGE: Final = 500
 _TIMEOUT: Final = (5.0, 60.0)
@@ -53,6 +56,7 @@ class ApiServer:
         *,
         content_type: str | None = None,
         query: Query | None = None,
+        accept: str = _JSON,
     ) -> Json:
         """Send a request and return the JSON of the answer.
 
@@ -62,11 +66,12 @@ class ApiServer:
             body: sent as JSON.
             content_type: the type of patch.
             query: parameters; None leaves one out.
+            accept: the type of the answer.
 
         Raises:
             ClientError: the request failed.
         """
-        with self._response(method, path, body, content_type, query or {}, _TIMEOUT) as response:
+        with self._response(method, path, body, content_type, query or {}, _TIMEOUT, accept) as response:
             with self._connected():
                 content = response.read()
             answer: Json = json.loads(content) if content else {}
@@ -120,8 +125,9 @@ class ApiServer:
         content_type: str | None,
         query: Query,
         timeout: tuple[float, float],
+        accept: str = _JSON,
     ) -> Iterator[urllib3.BaseHTTPResponse]:
-        headers = {"Accept": "application/json, */*", "Content-Type": content_type or "application/json"}
+        headers = {"Accept": accept, "Content-Type": content_type or "application/json"}
         parameters = [(key, _text(value)) for key, value in query.items() if value is not None]
         request = self._client.param_serialize(
             method, path, query_params=parameters, header_params=headers, body=body, auth_settings=_CREDENTIALS_OF

@@ -84,6 +84,7 @@ class Client:
         code: "str | os.PathLike[str] | CodeArchive | None" = None,
         set: Mapping[str, Any] | None = None,  # noqa: A002  the name of the command's option
         include: Sequence[str] = (),
+        code_store: str | None = None,
         config_maps: Sequence[Mapping[str, Any]] = (),
         dry_run: bool = False,
     ) -> JobHandle:
@@ -95,7 +96,15 @@ class Client:
         from tfdist.client.submission import manifest_of  # noqa: PLC0415  see TYPE_CHECKING
 
         manifest = manifest_of(job)
-        return self.jobs.submit(manifest, code=code, set=set, include=include, config_maps=config_maps, dry_run=dry_run)
+        return self.jobs.submit(
+            manifest,
+            code=code,
+            set=set,
+            include=include,
+            code_store=code_store,
+            config_maps=config_maps,
+            dry_run=dry_run,
+        )
 
     def get(self, name: str) -> Job:
         """Return a job.

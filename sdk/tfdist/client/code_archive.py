@@ -1,4 +1,4 @@
-"""Packs a folder of code for `training.source.archive`: the same files always give the same bytes."""
+"""Packs a folder of code for `training.source`: the same files always give the same bytes."""
 
 import gzip
 import hashlib
@@ -17,17 +17,22 @@ from pathspec import GitIgnoreSpec
 from tfdist.client.errors import CodeError
 from tfdist.client.ignored_files import IgnoreRules
 from tfdist.client.secret_files import is_secret
-from tfdist.contract import CODE_BYTES
+from tfdist.contract import CODE_BYTES, STORED_CODE_BYTES
 
-PACKED_BYTES: Final = 900 << 10
-"""Limit on an archive; a ConfigMap has at most 1 MiB."""
+PART_BYTES: Final = 900 << 10
+"""Limit on the part of an archive in one ConfigMap, which has at most 1 MiB."""
+PACKED_BYTES: Final = 8 << 20
+"""Limit on an archive in ConfigMaps: a node keeps the ConfigMaps of each of its pods in memory."""
 
 _HASH_CHARACTERS: Final = 8
 _LARGEST: Final = 10
 _INCLUDE: Final = "the option --include PATTERN (in Python include=[PATTERN]) sends one nevertheless"
 _ADVICE: Final = (
-    "name what is not code in .tfdistignore, or take the code from a Git repository or a claim (training.source), or "
-    "from an image"
+    "name what is not code in .tfdistignore or .gitignore, or take the code from a Git repository or a claim "
+    "(training.source), or from an image"
+)
+_STORE_ADVICE: Final = (
+    "send it through an object store by --code-store s3://bucket/prefix (in Python code_store=...), or "
 )
 
 
@@ -39,11 +44,23 @@ class CodeArchive:
     files: tuple[str, ...]
     secrets: tuple[str, ...] = ()
     """Files of the folder that may contain credentials, and were left out."""
+    store: str | None = None
+    """URL of the object store that it goes to, see `code_store.store_of`; None for ConfigMaps."""
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the content."""
+        return hashlib.sha256(self.content).hexdigest()
 
     @property
     def digest(self) -> str:
         """The first characters of the content's hash."""
-        return hashlib.sha256(self.content).hexdigest()[:_HASH_CHARACTERS]
+        return self.sha256[:_HASH_CHARACTERS]
+
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        """The content, cut for ConfigMaps."""
+        return tuple(self.content[start : start + PART_BYTES] for start in range(0, len(self.content) or 1, PART_BYTES))
 
     @property
     def warning(self) -> str | None:
@@ -64,21 +81,22 @@ class _File:
     size: int
 
 
-def pack(path: Path, include: Sequence[str] = ()) -> CodeArchive:
-    """Return the archive of a folder, or of one file; `include` as in `pack_folder`.
+def pack(path: Path, include: Sequence[str] = (), store: str | None = None) -> CodeArchive:
+    """Return the archive of a folder, or of one file; `include` and `store` as in `pack_folder`.
 
     Raises:
         CodeError: as in `pack_folder`.
     """
-    return pack_file(path.name, path.parent) if path.is_file() else pack_folder(path, include)
+    return pack_file(path.name, path.parent, store) if path.is_file() else pack_folder(path, include, store)
 
 
-def pack_folder(folder: Path, include: Sequence[str] = ()) -> CodeArchive:
+def pack_folder(folder: Path, include: Sequence[str] = (), store: str | None = None) -> CodeArchive:
     """Return the archive of a folder, without the files that its `.gitignore` and `.tfdistignore` name.
 
     Args:
         folder: the code.
         include: patterns, as in `.gitignore`, of files to pack although they may contain credentials.
+        store: URL of the object store for the archive, which may be larger then.
 
     Raises:
         CodeError: a file cannot be read, a link points outside of the folder, or the folder has no files or is too
@@ -91,10 +109,10 @@ def pack_folder(folder: Path, include: Sequence[str] = ()) -> CodeArchive:
         raise CodeError(f"{folder}: all files may contain credentials: {', '.join(found[:_LARGEST])}; {_INCLUDE}")
     if not files:
         raise CodeError(f"{folder}: there is no file to pack: the folder is empty, or .gitignore names all of it")
-    return replace(_pack(folder, files), secrets=found)
+    return replace(_pack(folder, files, store), secrets=found)
 
 
-def pack_file(name: str, folder: Path) -> CodeArchive:
+def pack_file(name: str, folder: Path, store: str | None = None) -> CodeArchive:
     """Return the archive of one file, with its path relative to `folder`.
 
     Raises:
@@ -102,15 +120,17 @@ def pack_file(name: str, folder: Path) -> CodeArchive:
     """
     path = Path(os.path.realpath(folder / name))
     try:
-        return _pack(folder, [_File(name, path, path.stat().st_size)])
+        return _pack(folder, [_File(name, path, path.stat().st_size)], store)
     except OSError as error:
         raise CodeError(_unreadable(error, path)) from None
 
 
-def pack_with(generated: Mapping[str, bytes], folder: Path | None, include: Sequence[str] = ()) -> CodeArchive:
+def pack_with(
+    generated: Mapping[str, bytes], folder: Path | None, include: Sequence[str] = (), store: str | None = None
+) -> CodeArchive:
     """Return the archive of a folder, or of nothing, in which generated files replace files with the same paths.
 
-    `include` means the same as in `pack_folder`.
+    `include` and `store` mean the same as in `pack_folder`.
 
     Raises:
         CodeError: see `pack_folder`; here a folder may be empty.
@@ -125,7 +145,8 @@ def pack_with(generated: Mapping[str, bytes], folder: Path | None, include: Sequ
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
             files[name] = _File(name, path, len(content))
-        return replace(_pack(folder or Path(temporary), [files[name] for name in sorted(files)]), secrets=found)
+        packed = _pack(folder or Path(temporary), [files[name] for name in sorted(files)], store)
+        return replace(packed, secrets=found)
 
 
 def _without_secrets(files: Iterable[_File], include: Sequence[str]) -> tuple[list[_File], tuple[str, ...]]:
@@ -190,13 +211,15 @@ def _target(link: Path) -> Path:
         return link
 
 
-def _pack(folder: Path, files: Sequence[_File]) -> CodeArchive:
-    if sum(file.size for file in files) > CODE_BYTES:
-        raise CodeError(_too_large(folder, f"more than {CODE_BYTES >> 20} MiB", files))
+def _pack(folder: Path, files: Sequence[_File], store: str | None) -> CodeArchive:
+    total, limit = sum(file.size for file in files), CODE_BYTES if store is None else STORED_CODE_BYTES
+    if total > limit:
+        raise CodeError(_too_large(folder, f"{_size(total)}, and {_size(limit)} fit", files, store))
     content = _compress(folder.resolve(), files)
-    if len(content) > PACKED_BYTES:
-        raise CodeError(_too_large(folder, f"{_size(len(content))} when packed, and {_size(PACKED_BYTES)} fit", files))
-    return CodeArchive(content, tuple(file.name for file in files))
+    if store is None and len(content) > PACKED_BYTES:
+        size = f"{_size(len(content))} when packed, and {_size(PACKED_BYTES)} fit into ConfigMaps"
+        raise CodeError(_too_large(folder, size, files, store))
+    return CodeArchive(content, tuple(file.name for file in files), store=store)
 
 
 def _compress(root: Path, files: Iterable[_File]) -> bytes:
@@ -227,10 +250,11 @@ def _add(archive: tarfile.TarFile, file: _File, root: Path) -> None:
     archive.addfile(info, io.BytesIO(content))
 
 
-def _too_large(folder: Path, size: str, files: Sequence[_File]) -> str:
+def _too_large(folder: Path, size: str, files: Sequence[_File], store: str | None) -> str:
     largest = sorted(files, key=lambda file: -file.size)[:_LARGEST]
     lines = "".join(f"\n{_size(file.size):>12}  {file.name}" for file in largest)
-    return f"{folder}: the code is too large: {size}; {_ADVICE}. The largest files:{lines}"
+    advice = _ADVICE if store is not None else f"{_STORE_ADVICE}{_ADVICE}"
+    return f"{folder}: the code is too large: {size}; {advice}. The largest files:{lines}"
 
 
 def _size(size: int) -> str:

@@ -13,8 +13,8 @@ from typing import Final
 from urllib.parse import quote
 
 from tfdist.api.resource import API_VERSION, KIND
-from tfdist.api.sweep_resource import SWEEP_KIND
-from tfdist.client.api_server import ApiServer, Json
+from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND
+from tfdist.client.api_server import METADATA_OF_LIST, ApiServer, Json
 from tfdist.client.errors import (
     AlreadyExists,
     ClientError,
@@ -28,12 +28,13 @@ from tfdist.client.errors import (
 )
 from tfdist.client.interrupts import postponed_interrupt
 from tfdist.client.paths import jobs_path, sweeps_path
-from tfdist.client.submission import Submission
+from tfdist.client.submission import Submission, training_of
+from tfdist.render.source import part_names
 
 SUBMISSION: Final = "tfdist.dev/submission"
 """Annotation with the id of the submission that has created an object."""
 CODE_OF: Final = "tfdist.dev/code-of"
-"""Label of code that has no owner yet, with the name of its job."""
+"""Label of code that has no owner yet, with the name of its job, or `sweep.NAME`."""
 
 _STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 _LOST: Final = (NoCluster, Unavailable)
@@ -42,8 +43,10 @@ _REJECTED: Final = (Conflict, Forbidden, Invalid)
 _CONTENT: Final = ("data", "binaryData")
 _UNOWNED_AGE: Final = timedelta(hours=1)
 """Younger code may belong to a submission that is under way."""
-_MOST_UNOWNED: Final = 10
-"""Objects that one submission reads; each may have 1 MiB."""
+_MOST_UNOWNED: Final = 100
+"""Objects that one submission reads, without their content."""
+_SWEEP: Final = "sweep."
+_API_VERSIONS: Final = {KIND: API_VERSION, SWEEP_KIND: SWEEP_API_VERSION}
 _KINDS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
     KIND: ("job", jobs_path),
     SWEEP_KIND: ("sweep", sweeps_path),
@@ -54,13 +57,17 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
 def create(api: ApiServer, submission: Submission, *, dry_run: bool = False) -> Json:
     """Create the objects, and return the stored job. If one cannot be created, or on Ctrl-C, all are deleted again.
 
-    A job that this submission has created before, by a request whose answer was lost, is returned. If the user may not
-    change ConfigMaps, the code stays without an owner, with a warning of Python: the job needs none.
+    Code for an object store is uploaded first, and stays there. A job that this submission has created before, by a
+    request whose answer was lost, is returned. If the user may not change ConfigMaps, the code stays without an owner,
+    with a warning of Python: the job needs none.
 
     Raises:
         AlreadyExists: a job of this name exists, or a ConfigMap with other content.
+        CodeError: the code cannot be uploaded.
         ClientError: a request failed; the message names what may remain in the cluster, and how to remove it.
     """
+    if submission.upload is not None and not dry_run:
+        submission.upload.run()
     with postponed_interrupt() as interrupted:
         creation = _Creation(api, submission, dry_run=dry_run)
         try:
@@ -78,6 +85,11 @@ def create(api: ApiServer, submission: Submission, *, dry_run: bool = False) -> 
     return job
 
 
+def _kind_of(label: str) -> tuple[str, str]:
+    """Return the kind and the name in the value of `CODE_OF`."""
+    return (SWEEP_KIND, label.removeprefix(_SWEEP)) if label.startswith(_SWEEP) else (KIND, label)
+
+
 class _Creation:
     """Creates objects, and remembers which to delete if a later one cannot be created."""
 
@@ -91,15 +103,21 @@ class _Creation:
 
     def run(self, interrupted: Callable[[], None]) -> Json:
         """Create all objects and return the stored job; `interrupted` raises KeyboardInterrupt after Ctrl-C."""
-        code = self._submission.code
-        for manifest in (*self._submission.config_maps, *([_labelled(code)] if code else [])):
+        code = [_labelled(part, self._submission.job) for part in self._submission.code]
+        for manifest in (*self._submission.config_maps, *code):
             self._config_map(manifest)
             interrupted()
         job = self._job(self._submission.job)
         interrupted()
-        if code is not None and not self._dry_run:
-            self._own(code, job)
+        rejected: dict[str, ClientError] = {}
+        for part in self._submission.code if not self._dry_run else ():
+            try:
+                self._own(part, job)
+            except _REJECTED as error:
+                rejected[part["metadata"]["name"]] = error
             interrupted()
+        if rejected:
+            warnings.warn(_remains(rejected, self._submission.job), stacklevel=2)
         return job
 
     def undo(self) -> list[str]:
@@ -181,19 +199,17 @@ class _Creation:
             raise AlreadyExists(f"{text}: choose another name, or delete that {kind} first") from None
 
     def _own(self, code: Json, job: Json) -> None:
-        """Make the job the owner of its code, which is then deleted with it."""
+        """Make the job the owner of a part of its code, which is then deleted with it."""
         path = _config_maps(code["metadata"]["namespace"])
+        owner = _owner(job, self._submission.job["kind"])
         try:
             try:
-                stored = _owned(self._api, code, job)
+                stored = _owned(self._api, code, owner)
             except _LOST:
-                stored = _owned(self._api, code, job)  # the same change twice is harmless
+                stored = _owned(self._api, code, owner)  # the same change twice is harmless
         except NotFound:
             # It belonged to an earlier job of the same name, and has been deleted with it.
-            self._create(path, code | {"metadata": code["metadata"] | {"ownerReferences": [_owner(job)]}})
-            return
-        except _REJECTED as error:
-            warnings.warn(_remains(code, job, error), stacklevel=2)
+            self._create(path, code | {"metadata": code["metadata"] | {"ownerReferences": [owner]}})
             return
         if _object(path, code) in self._made:
             self._made[_object(path, code)] = code | stored
@@ -202,55 +218,62 @@ class _Creation:
 def _tidy(api: ApiServer, job: Json) -> None:
     """Remove code that killed submissions have left in the namespace of a job that was just created."""
     namespace, now = job["metadata"]["namespace"], datetime.fromisoformat(job["metadata"]["creationTimestamp"])
-    path = _config_maps(namespace)
-    for code in api.request("GET", path, query={"labelSelector": CODE_OF, "limit": _MOST_UNOWNED}).get("items") or ():
+    path, query = _config_maps(namespace), {"labelSelector": CODE_OF, "limit": _MOST_UNOWNED}
+    for code in api.request("GET", path, query=query, accept=METADATA_OF_LIST).get("items") or ():
         metadata = code["metadata"]
         if (
             metadata.get("ownerReferences")
             or now - datetime.fromisoformat(metadata["creationTimestamp"]) < _UNOWNED_AGE
         ):
             continue
+        kind, name = _kind_of(metadata["labels"][CODE_OF])
         try:
-            user = api.request("GET", f"{jobs_path(namespace)}/{quote(metadata['labels'][CODE_OF], safe='')}")
+            user = api.request("GET", f"{_KINDS[kind][1](namespace)}/{quote(name, safe='')}")
         except NotFound:
             user = {}
         with contextlib.suppress(NotFound, *_REJECTED):
-            if _code_of(user) == metadata["name"]:
-                _owned(api, code, user)  # the submission was killed after its job was created, or had not the right
+            if metadata["name"] in _code_of(user):
+                _owned(
+                    api, code, _owner(user, kind)
+                )  # the submission was killed after its job was created, or had not the right
                 continue
             api.delete(_object(path, code), uid=metadata["uid"], version=metadata.get("resourceVersion"))
 
 
-def _code_of(job: Json) -> str | None:
-    """Return the name of the ConfigMap with the code of a job."""
-    source = ((job.get("spec") or {}).get("training") or {}).get("source") or {}
-    name: str | None = (source.get("archive") or {}).get("name")
-    return name
+def _code_of(job: Json) -> list[str]:
+    """Return the names of the ConfigMaps with the code of a job or sweep."""
+    archive = ((training_of(job) or {}).get("source") or {}).get("archive")
+    return part_names(archive) if archive else []
 
 
-def _owned(api: ApiServer, code: Json, job: Json) -> Json:
-    change = {"metadata": {"ownerReferences": [_owner(job)], "labels": {CODE_OF: None}}}
+def _owned(api: ApiServer, code: Json, owner: Json) -> Json:
+    change = {"metadata": {"ownerReferences": [owner], "labels": {CODE_OF: None}}}
     path = _object(_config_maps(code["metadata"]["namespace"]), code)
     return api.request("PATCH", path, change, content_type=_STRATEGIC_PATCH)
 
 
-def _owner(job: Json) -> Json:
-    return {key: job["metadata"][key] for key in ("name", "uid")} | {"apiVersion": API_VERSION, "kind": KIND}
+def _owner(job: Json, kind: str) -> Json:
+    return {key: job["metadata"][key] for key in ("name", "uid")} | {"apiVersion": _API_VERSIONS[kind], "kind": kind}
 
 
-def _remains(code: Json, job: Json, error: ClientError) -> str:
-    """Return the warning that code has no owner."""
-    name, namespace = code["metadata"]["name"], code["metadata"]["namespace"]
+def _remains(rejected: Mapping[str, ClientError], job: Json) -> str:
+    """Return the warning that code has no owner; `rejected` has the errors by the names of ConfigMaps."""
+    name, namespace, kind = job["metadata"]["name"], job["metadata"]["namespace"], _KINDS[job["kind"]][0]
+    first, *others = rejected
+    more = f" and {len(others)} more" if others else ""
+    paths = " ".join(f"configmap/{each}" for each in rejected)
     return (
-        f'job "{job["metadata"]["name"]}" is created, but configmap "{name}" with its code is not deleted with it '
-        f"({error}): "
-        "the next submission of a user who may patch and delete ConfigMaps sees to it, or, after the job, "
-        f"kubectl delete -n {namespace} configmap/{name}"
+        f'{kind} "{name}" is created, but configmap "{first}"{more} with its code is not deleted with it '
+        f"({rejected[first]}): "
+        f"the next submission of a user who may patch and delete ConfigMaps sees to it, or, after the {kind}, "
+        f"kubectl delete -n {namespace} {paths}"
     )
 
 
-def _labelled(code: Json) -> Json:
-    labels = {**(code["metadata"].get("labels") or {}), CODE_OF: code["metadata"]["name"].rpartition("-code-")[0]}
+def _labelled(code: Json, job: Json) -> Json:
+    name = job["metadata"]["name"]
+    user = f"{_SWEEP}{name}" if job["kind"] == SWEEP_KIND else name
+    labels = {**(code["metadata"].get("labels") or {}), CODE_OF: user}
     return code | {"metadata": code["metadata"] | {"labels": labels}}
 
 

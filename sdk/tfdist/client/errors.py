@@ -62,7 +62,7 @@ class SweepFailed(ClientError):  # noqa: N818
 
 
 class CodeError(ClientError):
-    """A folder of code cannot be packed: a file cannot be read, or it is too large."""
+    """A folder of code cannot be packed, as a file cannot be read or it is too large, or it cannot be uploaded."""
 
 
 class FunctionError(ClientError):

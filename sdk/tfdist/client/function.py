@@ -52,6 +52,7 @@ class JobOptions:
     image: str | None = None
     code: str | os.PathLike[str] | None = None
     include: Sequence[str] = ()
+    code_store: str | None = None
     name: str | None = None
     checkpoint: str | Mapping[str, Any] | None = None
     env: Mapping[str, str] | None = None
@@ -70,6 +71,7 @@ def job(
     image: str | None = None,
     code: str | os.PathLike[str] | None = None,
     include: Sequence[str] = (),
+    code_store: str | None = None,
     name: str | None = None,
     checkpoint: str | Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
@@ -88,7 +90,8 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         function: a function that is defined in a file or a cell of a notebook.
         **options: the fields of `JobOptions`. `workers`, and `gpus` for each worker; `image` instead of the trainer's;
             `code`, a folder with other modules that the function imports, and `include`, patterns of its files to send
-            although they may contain credentials; `name` of the job, by default the function's name and five
+            although they may contain credentials; `code_store`, the object store for the code, as in `Client.submit`;
+            `name` of the job, by default the function's name and five
             characters; `checkpoint`, the directory or the whole part of the specification; `env`, variables;
             `spec`, further fields of the specification.
 
@@ -206,6 +209,7 @@ class JobFunction(Generic[P, R]):
     def _archive(self, arguments: Json | None) -> "CodeArchive":
         """Return the code with a script that calls the function; without arguments with those of a trial."""
         from tfdist.client.code_archive import pack_with  # noqa: PLC0415  see the docstring of the module
+        from tfdist.client.code_store import store_of  # noqa: PLC0415  as above
 
         if IMPORTING_ENV in os.environ:
             raise FunctionError(
@@ -215,7 +219,7 @@ class JobFunction(Generic[P, R]):
         folder = None if self.options.code is None else Path(self.options.code)
         source = source_of(self._checked, folder)
         files = source.files | {FUNCTION_SCRIPT: script_of(source, arguments)}
-        return pack_with(files, folder, self.options.include)
+        return pack_with(files, folder, self.options.include, store_of(self.options.code_store))
 
     @property
     def _name(self) -> str:

@@ -38,6 +38,7 @@ class Resources(Generic[T, H_co]):
         code: "str | os.PathLike[str] | CodeArchive | None" = None,
         set: Mapping[str, Any] | None = None,  # noqa: A002  the name of the command's option
         include: Sequence[str] = (),
+        code_store: str | None = None,
         config_maps: Sequence[Mapping[str, Any]] = (),
         dry_run: bool = False,
     ) -> H_co:
@@ -45,12 +46,15 @@ class Resources(Generic[T, H_co]):
 
         Args:
             manifest: the object. Without a namespace it is created in this one.
-            code: a folder, or one script, that becomes `training.source.archive`, of the template of a sweep: in
-                ConfigMaps that are deleted with the object.
+            code: a folder, or one script, that becomes `training.source.archive`, or that of the template of a sweep:
+                ConfigMaps that are deleted with the object, for at most 8 MiB when it is packed.
             set: values of fields by their paths below `spec`, such as `{"training.config.epochs": 3}`. With `set` or
                 `code` the object is validated before the first request.
             include: patterns, as in `.gitignore`, of files in the folder that go with the job although they may
                 contain credentials; other such files are left out, and a warning names them.
+            code_store: `s3://bucket/prefix` or `gs://bucket/prefix`, to which the folder is uploaded with the
+                credentials of this environment, to become `training.source.object`. The job needs its own to read it.
+                Default: the environment variable `TFDIST_CODE_STORE`.
             config_maps: ConfigMaps that the object refers to. They are created, or must have the same content; they
                 are not deleted with the object.
             dry_run: have the API server check the objects without storing them.
@@ -58,15 +62,17 @@ class Resources(Generic[T, H_co]):
         Raises:
             AlreadyExists: an object of this name exists, or a ConfigMap with other content.
             Invalid: the object is invalid, or the API server or the controller's webhook rejects it.
-            CodeError: the code cannot be packed.
+            CodeError: the code cannot be packed or uploaded.
             NotInstalled: the cluster does not have the CRD.
             ClientError: a request failed.
         """
-        from tfdist.client.submission import prepare_changed  # noqa: PLC0415  see TYPE_CHECKING
+        from tfdist.client.code_store import store_of  # noqa: PLC0415  see TYPE_CHECKING
+        from tfdist.client.submission import prepare_changed  # noqa: PLC0415  as above
 
         document = {"apiVersion": self.kind.api_version, "kind": self.kind.kind}
         document |= {key: value for key, value in manifest.items() if key != "status"}
-        prepared = prepare_changed(document, self.namespace, code, set or {}, config_maps, include)
+        store = store_of(code_store)
+        prepared = prepare_changed(document, self.namespace, code, set or {}, config_maps, include, store)
         return self.create(prepared, dry_run=dry_run)
 
     def create(self, submission: "Submission", *, dry_run: bool = False) -> H_co:

@@ -15,9 +15,10 @@ from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.api.v1 import TFDistJob
 from tfdist.client.api_server import Json
 from tfdist.client.code_archive import CodeArchive, pack
+from tfdist.client.code_store import CodeUpload
 from tfdist.client.errors import Invalid
 from tfdist.client.overrides import with_values
-from tfdist.render.source import ARCHIVE_KEY
+from tfdist.render.source import ARCHIVE_KEY, part_names
 from tfdist.validation import ValidationFailed
 from tfdist.validation.sweep import parse_sweep
 
@@ -40,11 +41,13 @@ def manifest_of(job: TFDistJob | Mapping[str, Any]) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job or sweep, its user's ConfigMaps, which outlive it, and the ConfigMap of its code, which goes with it."""
+    """A job or sweep, its user's ConfigMaps, which outlive it, and the ConfigMaps of its code, which go with it."""
 
     job: Json
     config_maps: tuple[Json, ...] = ()
-    code: Json | None = None
+    code: tuple[Json, ...] = ()
+    upload: CodeUpload | None = None
+    """Code for an object store, in place of ConfigMaps."""
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     """Annotation of all objects: it identifies the objects of a request whose answer was lost."""
 
@@ -53,16 +56,16 @@ class Submission:
         place = {"namespace": namespace}
         job, *others = [
             manifest | {"metadata": place | manifest["metadata"]}
-            for manifest in (self.job, *self.config_maps, *([self.code] if self.code else []))
+            for manifest in (self.job, *self.config_maps, *self.code)
         ]
-        config_maps = tuple(others[: len(self.config_maps)])
-        return replace(self, job=job, config_maps=config_maps, code=others[-1] if self.code else None)
+        count = len(self.config_maps)
+        return replace(self, job=job, config_maps=tuple(others[:count]), code=tuple(others[count:]))
 
 
 def prepare(
     job: Json, namespace: str, archive: CodeArchive | None = None, config_maps: Sequence[Mapping[str, Any]] = ()
 ) -> Submission:
-    """Return what to create for a job, with the code of an archive in place of its own source.
+    """Return what to create for a job or sweep, with the code of an archive in place of its own source.
 
     Args:
         job: the manifest.
@@ -83,10 +86,18 @@ def prepare(
     required_maps = tuple(_in_namespace(config_map, place) for config_map in config_maps)
     if archive is None:
         return Submission(job, required_maps)
+    if archive.store is not None:
+        upload = CodeUpload.of(archive, archive.store)
+        return Submission(_with_source(job, {"object": upload.source}), required_maps, upload=upload)
     if not metadata.get("name"):
         raise Invalid("metadata.name: a job with a folder of code needs a name; set name or generateName")
-    code = _code({"name": f"{metadata['name']}-code-{archive.digest}"} | place, archive)
-    return Submission(_with_source(job, code["metadata"]["name"]), required_maps, code)
+    source: Json = {"name": f"{metadata['name']}-code-{archive.digest}", "sha256": archive.sha256}
+    if len(archive.parts) > 1:
+        source["parts"] = len(archive.parts)
+    code = tuple(
+        _code({"name": name} | place, part) for name, part in zip(part_names(source), archive.parts, strict=True)
+    )
+    return Submission(_with_source(job, {"archive": source}), required_maps, code)
 
 
 def prepare_changed(
@@ -96,17 +107,19 @@ def prepare_changed(
     values: Mapping[str, Any],
     config_maps: Sequence[Mapping[str, Any]],
     include: Sequence[str] = (),
+    store: str | None = None,
 ) -> Submission:
     """Return what to create for a job with other values of fields, and with a folder or script of code.
 
     A job that is changed here is validated here. Files of the folder that may contain credentials are left out, with a
-    warning of Python, except for those that `include` names.
+    warning of Python, except for those that `include` names. With `store`, see `code_store.store_of`, the code goes to
+    an object store.
 
     Raises:
         Invalid: a path is malformed, or the changed job is invalid.
         CodeError: the code cannot be packed.
     """
-    archive = code if code is None or isinstance(code, CodeArchive) else pack(Path(code), include)
+    archive = code if code is None or isinstance(code, CodeArchive) else pack(Path(code), include, store)
     if archive is not None and archive.warning:
         warnings.warn(archive.warning, stacklevel=2)
     submission = prepare(with_values(job, values), namespace, archive, config_maps)
@@ -135,20 +148,31 @@ def _in_namespace(config_map: Mapping[str, Any], place: Json) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap"} | dict(config_map) | {"metadata": metadata}
 
 
-def _code(metadata: Json, archive: CodeArchive) -> Json:
+def training_of(job: Json) -> Any:
+    """Return `training` of a job, or of the jobs of a sweep."""
+    spec = job.get("spec") or {}
+    if job.get("kind") == SWEEP_KIND:
+        spec = (spec.get("template") or {}).get("spec") or {}
+    return spec.get("training")
+
+
+def _code(metadata: Json, content: bytes) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata,
         "immutable": True,
-        "binaryData": {ARCHIVE_KEY: base64.b64encode(archive.content).decode()},
+        "binaryData": {ARCHIVE_KEY: base64.b64encode(content).decode()},
     }
 
 
-def _with_source(job: Json, config_map: str) -> Json:
-    spec = job.get("spec") or {}
-    training = spec.get("training")
+def _with_source(job: Json, source: Json) -> Json:
+    training = training_of(job)
     if not isinstance(training, dict) or not (training.get("script") or training.get("program")):
         raise Invalid("spec.training: neither a script nor a program uses the code; set training.script")
-    source = {"source": {"archive": {"name": config_map}}}
-    return job | {"spec": spec | {"training": training | source}}
+    change = {"training": training | {"source": source}}
+    spec = job["spec"]
+    if job.get("kind") != SWEEP_KIND:
+        return job | {"spec": spec | change}
+    template = spec["template"]
+    return job | {"spec": spec | {"template": template | {"spec": template["spec"] | change}}}

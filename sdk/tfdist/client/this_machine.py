@@ -49,6 +49,7 @@ class ThisMachine:
         Raises:
             Invalid: the job is invalid.
             AlreadyExists: a job of this name is running.
+            CodeError: the code cannot be uploaded.
             NotPossible: the object is a sweep, or the trainer, which unpacks code, is not installed here.
         """
         from tfdist.client.submission import check  # noqa: PLC0415  see TYPE_CHECKING
@@ -56,17 +57,18 @@ class ThisMachine:
         _check_kind(kind)
         placed = submission.in_namespace(_NAMESPACE)
         check(placed.job)
-        if placed.code is not None and importlib.util.find_spec("tfdist_trainer") is None:
+        if (placed.code or placed.upload) and importlib.util.find_spec("tfdist_trainer") is None:
             raise NotPossible("the code of a job is unpacked by the trainer, which is not installed here: "
                               "pip install tfdist-trainer")  # fmt: skip
         run = self._run(placed.job["metadata"]["name"])
         if run.is_alive():
             raise AlreadyExists(f'job "{run.name}" is running in {run.path}: wait for its end, or delete it')
-        config_maps = [*placed.config_maps, *([placed.code] if placed.code else [])]
         job: Json = placed.job | {"metadata": placed.job["metadata"] | _new_metadata()}
         if not dry_run:
+            if placed.upload is not None:
+                placed.upload.run()
             self._make_folder()
-            run.start(job, config_maps)
+            run.start(job, [*placed.config_maps, *placed.code])
         return job
 
     def get(self, kind: Kind, namespace: str, name: str) -> Json:  # noqa: ARG002  there is one

@@ -6,6 +6,7 @@
 | `persistentVolumeClaim` | one for each claim, below the state folder; kept for the next run |
 | `emptyDir` | one for each replica, empty at each start |
 | `configMap` | one for each replica, with the files of the ConfigMap of that name in the same FILE |
+| `projected`, of ConfigMaps alone | the same, with the files of all of them |
 | any | the folder of `--volume NAME=FOLDER`, by the name of the volume or claim |
 """
 
@@ -59,10 +60,22 @@ class Sources:
         if (of_host := volume.get("hostPath")) is not None:
             return VolumeFolder(Path(of_host["path"]), make=of_host.get("type") == "DirectoryOrCreate")
         if (source := volume.get("configMap")) is not None:
-            return self._config_map(volume["name"], source, replica)
+            return self._config_maps(volume["name"], [source], replica)
+        projected = (volume.get("projected") or {}).get("sources") or ()
+        if projected and all("configMap" in each for each in projected):
+            return self._config_maps(volume["name"], [each["configMap"] for each in projected], replica)
         return _unavailable(volume)
 
-    def _config_map(self, name: str, source: Mapping[str, Any], replica: str) -> VolumeFolder | FieldError:
+    def _config_maps(self, name: str, maps: Iterable[Mapping[str, Any]], replica: str) -> VolumeFolder | FieldError:
+        files: dict[str, bytes] = {}
+        for source in maps:
+            found = self._files(name, source)
+            if isinstance(found, FieldError):
+                return found
+            files |= found
+        return VolumeFolder(self.state / "config" / replica / name, make=True, empty=True, files=files)
+
+    def _files(self, name: str, source: Mapping[str, Any]) -> dict[str, bytes] | FieldError:
         config_map = self.config_maps.get(source["name"])
         if config_map is None and not source.get("optional"):
             text = f"put the ConfigMap {source['name']} into the same file or folder, or give --volume {name}=FOLDER"
@@ -73,7 +86,7 @@ class Sources:
             if missing and not source.get("optional"):
                 return FieldError("spec.volumes", f"the ConfigMap {source['name']} has no key {missing[0]!r}")
             files = {item["path"]: files[item["key"]] for item in source["items"] if item["key"] in files}
-        return VolumeFolder(self.state / "config" / replica / name, make=True, empty=True, files=files)
+        return files
 
 
 def names_of(volume: Mapping[str, Any]) -> Iterable[str]:

@@ -15,6 +15,12 @@ from tfdist.programs.optimizer import OptimizerConfig
 OBJECT_STORES: Final = ("gs://", "s3://")
 """Beginnings of the URLs of objects: Google Cloud Storage, and Amazon S3 or another server with its protocol."""
 
+OBJECT_ENDPOINTS: Final = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+}
+"""Variables that name another server, by scheme; the first that is set counts."""
+
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)/?(.*)", re.DOTALL)
 
 Format = Literal["npz", "tfrecord", "csv", "tsv", "jsonl", "parquet", "text", "idx"]

@@ -1,10 +1,11 @@
 """Source code of a program or script if it is not in the image: a volume on `PYTHONPATH`, before the job's own."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from tfdist import contract
-from tfdist.api.source import SourceSpec
+from tfdist.api.source import ArchiveSource, SourceSpec
 from tfdist.api.training import TrainingSpec
 
 VOLUME: Final = "tfdist-source"
@@ -12,13 +13,22 @@ MOUNT_PATH: Final = "/opt/tfdist/source"
 FETCH_CONTAINER: Final = "tfdist-fetch"
 ARCHIVE_VOLUME: Final = "tfdist-archive"
 ARCHIVE_KEY: Final = "code.tar.gz"
-"""Key of the ConfigMap of `training.source.archive`."""
+"""Key of each ConfigMap of `training.source.archive`."""
 
 PYTHON_PATH_ENV: Final = "PYTHONPATH"
 _OWN_PATH_ENV: Final = "TFDIST_PYTHONPATH"
 """The job's `PYTHONPATH` if it comes from another object, so that its value is unknown here."""
 
 _ARCHIVE_PATH: Final = "/opt/tfdist/archive"
+_OWN_FOLDER: Final = "/opt/tfdist"
+_OF_THE_IMAGE: Final = ("LD_", "PYTHON")
+"""Beginnings of variables that are meant for the image of the job."""
+
+
+def part_names(archive: Mapping[str, Any]) -> list[str]:
+    """Return the names of the ConfigMaps of `training.source.archive`, in the order of their content."""
+    name = archive["name"]
+    return [name, *(f"{name}-{number}" for number in range(1, archive.get("parts") or 1))]
 
 
 def overlay(
@@ -28,7 +38,7 @@ def overlay(
 
     Args:
         training: the job's `training`.
-        fetch_image: image of the init container that fetches a Git repository or unpacks an archive.
+        fetch_image: image of the init container that fetches a Git repository, or fetches and unpacks an archive.
         requested: the container without this; its `PYTHONPATH` is left to `with_source_first`.
         as_root: whether the pod sets the user 0, which the kubelet rejects with `runAsNonRoot`.
     """
@@ -51,10 +61,14 @@ def overlay(
         arguments = [code.git.repository, code.git.revision]
         spec["initContainers"] = [_fetch(arguments, fetch_image, as_root=as_root)]
     elif code.archive is not None:
-        spec["volumes"].append({"name": ARCHIVE_VOLUME, "configMap": {"name": code.archive.name}})
-        fetch = _fetch([f"{_ARCHIVE_PATH}/{ARCHIVE_KEY}"], fetch_image, as_root=as_root)
+        volume, files = _archive(code.archive)
+        spec["volumes"].append({"name": ARCHIVE_VOLUME} | volume)
+        fetch = _fetch([*_hash(code.archive.sha256), *files], fetch_image, as_root=as_root)
         fetch["volumeMounts"].append({"name": ARCHIVE_VOLUME, "mountPath": _ARCHIVE_PATH, "readOnly": True})
         spec["initContainers"] = [fetch]
+    elif code.object is not None:
+        fetch = _fetch([*_hash(code.object.sha256), code.object.url], fetch_image, as_root=as_root)
+        spec["initContainers"] = [_with_access(fetch, requested)]
     return {"spec": spec}
 
 
@@ -88,8 +102,42 @@ def _volume(code: SourceSpec) -> dict[str, Any]:
     return {"emptyDir": {}}
 
 
+def _archive(archive: ArchiveSource) -> tuple[dict[str, Any], list[str]]:
+    """Return the volume with the parts of an archive, and the paths of its files."""
+    if archive.parts == 1:
+        return {"configMap": {"name": archive.name}}, [f"{_ARCHIVE_PATH}/{ARCHIVE_KEY}"]
+    names = part_names({"name": archive.name, "parts": archive.parts})
+    files = [f"{ARCHIVE_KEY}.{number}" for number in range(archive.parts)]
+    parts = [
+        {"configMap": {"name": name, "items": [{"key": ARCHIVE_KEY, "path": file}]}}
+        for name, file in zip(names, files, strict=True)
+    ]
+    return {"projected": {"sources": parts}}, [f"{_ARCHIVE_PATH}/{file}" for file in files]
+
+
+def _hash(sha256: str | None) -> list[str]:
+    return ["--sha256", sha256] if sha256 else []
+
+
+def _with_access(fetch: dict[str, Any], container: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the init container with the variables and volumes of the job, which may have its credentials."""
+    env = [each for each in container.get("env", ()) if not each["name"].startswith(_OF_THE_IMAGE)]
+    mounts = [
+        {key: value for key, value in mount.items() if key != "mountPropagation"} | {"readOnly": True}
+        for mount in container.get("volumeMounts", ())
+        # the variables of `subPathExpr` may be those of replicas alone
+        if not mount.get("subPathExpr") and not _hides_source(PurePosixPath(mount["mountPath"]))
+    ]
+    access = {"env": env, "envFrom": container.get("envFrom"), "volumeMounts": [*fetch["volumeMounts"], *mounts]}
+    return fetch | {name: value for name, value in access.items() if value}
+
+
+def _hides_source(path: PurePosixPath) -> bool:
+    return path.is_relative_to(_OWN_FOLDER) or PurePosixPath(_OWN_FOLDER).is_relative_to(path)
+
+
 def _fetch(arguments: Sequence[str], image: str, *, as_root: bool) -> dict[str, Any]:
-    """Return the init container that writes to the volume, from `arguments`: a repository and revision, or a file."""
+    """Return the init container that writes to the volume what `arguments` name: a revision, files, or a URL."""
     return {
         "name": FETCH_CONTAINER,
         "image": image,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 from urllib.parse import unquote
 
+from tfdist.programs.data import OBJECT_ENDPOINTS
 from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError, one_line
 from tfdist_trainer.storage.object_urls import BucketObject
 
@@ -115,7 +116,6 @@ def _first_group(pattern: re.Pattern[str], text: str) -> str | None:
 READ_TIMEOUT: Final = timedelta(seconds=30)
 """A response from which nothing arrives for this time is requested again."""
 _REQUEST_TIMEOUT: Final = timedelta(minutes=30)
-_ENDPOINTS: Final = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "gs": ("GOOGLE_BASE_URL",)}
 _CHUNK: Final = 1 << 20
 _PART: Final = 64 << 20
 """Bytes of one request of a download: the library retries each request."""
@@ -162,7 +162,7 @@ class Bucket:
         self.url = url
         self._obstore = _obstore(url)
         scheme, _, name = url.partition("://")
-        variable = next((each for each in _ENDPOINTS[scheme] if os.environ.get(each)), None)
+        variable = next((each for each in OBJECT_ENDPOINTS[scheme] if os.environ.get(each)), None)
         server = f"the server, {variable}={os.environ[variable]}" if variable else "the network"
         self._place = Place(url, scheme, name, server, writes)
         client: dict[str, Any] = {"timeout": _REQUEST_TIMEOUT, "read_timeout": read_timeout}
@@ -184,6 +184,11 @@ class Bucket:
         """Return all objects below the folder `prefix`; errors as of `read`."""
         with self._typed_errors(self.url):
             return [self._object(each) for each in self._obstore.list(self._store, prefix or None).collect()]
+
+    def find(self, key: str) -> BucketObject:
+        """Return the object with a key; errors as of `read`."""
+        with self._typed_errors(f"{self.url}/{key}"):
+            return self._object(self._obstore.head(self._store, key))
 
     def read(self, stored: BucketObject, start: int, end: int) -> Iterator[Any]:
         """Yield the bytes from `start` to before `end` of an object, as buffers.

@@ -19,7 +19,7 @@ from tfdist.client.errors import NotFound
 from tfdist.client.evaluation_job import LATEST, evaluation_job
 from tfdist.client.job import Job
 from tfdist.client.submission import check, prepare
-from tfdist.render.source import ARCHIVE_KEY
+from tfdist.render.source import ARCHIVE_KEY, part_names
 
 _CONTENT: Final = "binaryData"
 
@@ -90,15 +90,19 @@ def evaluate(
 def _code(client: Client, job: Job) -> CodeArchive | None:
     """Return the code that was submitted with a job: it is deleted with that job, so the new one needs its own."""
     source = (job.spec.get("training") or {}).get("source") or {}
-    archive_name = (source.get("archive") or {}).get("name")
-    if archive_name is None:
+    archive = source.get("archive")
+    if archive is None:
         return None
-    path = f"/api/v1/namespaces/{quote(client.namespace, safe='')}/configmaps/{quote(archive_name, safe='')}"
+    return CodeArchive(b"".join(_part(client, job, name) for name in part_names(archive)), ())
+
+
+def _part(client: Client, job: Job, name: str) -> bytes:
+    """Return the content of a ConfigMap of the code."""
+    path = f"/api/v1/namespaces/{quote(client.namespace, safe='')}/configmaps/{quote(name, safe='')}"
     try:
-        content = (client.api.request("GET", path).get(_CONTENT) or {})[ARCHIVE_KEY]
+        return base64.b64decode((client.api.request("GET", path).get(_CONTENT) or {})[ARCHIVE_KEY])
     except (NotFound, KeyError):
         raise CommandError(
-            f'the code of job "{job.name}" is gone: configmap "{archive_name}" has no {ARCHIVE_KEY}; submit a job of '
+            f'the code of job "{job.name}" is gone: configmap "{name}" has no {ARCHIVE_KEY}; submit a job of '
             "task: Evaluate with --code"
         ) from None
-    return CodeArchive(base64.b64decode(content), ())

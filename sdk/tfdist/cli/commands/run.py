@@ -14,7 +14,20 @@ from tfdist import validation
 from tfdist.api.v1 import TFDistJob
 from tfdist.cli import jobs
 from tfdist.cli.command_line import command
-from tfdist.cli.commands.submit import Code, Env, Gpus, Image, Include, Name, Set, SubmitOptions, Words, Workers, create
+from tfdist.cli.commands.submit import (
+    Code,
+    CodeStore,
+    Env,
+    Gpus,
+    Image,
+    Include,
+    Name,
+    Set,
+    SubmitOptions,
+    Words,
+    Workers,
+    create,
+)
 from tfdist.cli.config_maps import config_maps
 from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.console import RunConsole
@@ -73,6 +86,7 @@ def run(
     image: Image = None,
     code: Code = None,
     include: Include = None,
+    code_store: CodeStore = None,
     env: Env = None,
     set_: Set = None,
     state: State = None,
@@ -96,10 +110,11 @@ def run(
         )
         options = NewJobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
         request = SubmitOptions(
-            words or (), after_dashes, options, code, include or (), set_ or (), connection.namespace
+            words or (), after_dashes, options, code, include or (), code_store, set_ or (), connection.namespace
         )
         return create(request, connection.client, follow=True)
     only_in_a_cluster = {"--name": name, "--gpus": gpus, "--image": image, "--code": code, "--include": include,
+                         "--code-store": code_store,
                          "--env": env, "--set": set_, "--namespace": connection.namespace,
                          "--context": connection.context, "--kubeconfig": connection.kubeconfig}  # fmt: skip
     _reject(only_in_a_cluster, "cannot be used with --local")

@@ -21,6 +21,7 @@ from tfdist.cli.options import DryRun
 from tfdist.cli.output import message, one_line
 from tfdist.client.client import Client
 from tfdist.client.code_archive import CodeArchive, pack_file, pack_folder
+from tfdist.client.code_store import store_of
 from tfdist.client.errors import Invalid
 from tfdist.client.overrides import steps, with_values
 from tfdist.client.submission import Submission, prepare
@@ -41,7 +42,14 @@ Workers = Annotated[int | None, typer.Option(metavar="N", min=1, help="Workers t
 Gpus = Annotated[int | None, typer.Option(metavar="N", min=1, help="GPUs of each worker.", show_default=False)]
 Image = Annotated[str | None, typer.Option(metavar="IMAGE", help="Image; default: the trainer image.")]
 Code = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Folder of code, at most 900 KiB when packed.", show_default=False)
+    Path | None, typer.Option(metavar="FOLDER", help="Folder of code, at most 8 MiB when packed.", show_default=False)
+]
+CodeStore = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="s3:// or gs://bucket/prefix that the code is uploaded to, of up to 1 GiB; default: $TFDIST_CODE_STORE.",
+    ),
 ]
 Include = Annotated[
     list[str] | None,
@@ -66,6 +74,8 @@ class SubmitOptions:
     code: Path | None = None
     include: Sequence[str] = ()
     """Files of `code` that go with the job although they may contain credentials."""
+    code_store: str | None = None
+    """URL of `--code-store`."""
     values: Sequence[str] = ()
     """Values of `--set`."""
     namespace: str | None = None
@@ -83,6 +93,7 @@ def submit(
     image: Image = None,
     code: Code = None,
     include: Include = None,
+    code_store: CodeStore = None,
     env: Env = None,
     set_: Set = None,
     dry_run: DryRun = None,
@@ -97,7 +108,9 @@ def submit(
     --follow, with the exit code of the job.
     """
     options = NewJobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
-    request = SubmitOptions(words or (), after_dashes, options, code, include or (), set_ or (), connection.namespace)
+    request = SubmitOptions(
+        words or (), after_dashes, options, code, include or (), code_store, set_ or (), connection.namespace
+    )
     return create(request, connection.client, dry_run=dry_run, follow=follow)
 
 
@@ -139,7 +152,7 @@ def _submission(request: SubmitOptions) -> Submission | None:
     _check_namespace(job, request.namespace)
     archive = _archive(job, request)
     if archive is None and request.code is None and not others:
-        archive = _script_archive(words)
+        archive = _script_archive(words, store_of(request.code_store))
     submission = _prepare(job, request, archive, others)
     return submission if _is_valid(replace(document, value=submission.job), values) else None
 
@@ -184,7 +197,7 @@ def _archive(job: dict[str, Any], request: SubmitOptions) -> CodeArchive | None:
     training = (job.get("spec") or {}).get("training")
     if not isinstance(training, dict) or not (training.get("script") or training.get("program")):
         raise CommandError("--code: only a script or program uses a folder of code; write -- python SCRIPT.py")
-    archive = pack_folder(request.code, request.include)
+    archive = pack_folder(request.code, request.include, store_of(request.code_store))
     if archive.warning:
         message(archive.warning)
     script = training.get("script")
@@ -207,7 +220,7 @@ def _inside(script: str, folder: Path) -> str:
     return path.relative_to(folder.resolve()).as_posix() if path.is_relative_to(folder.resolve()) else script
 
 
-def _script_archive(words: Sequence[str]) -> CodeArchive | None:
+def _script_archive(words: Sequence[str], store: str | None) -> CodeArchive | None:
     """Return the script of a command, packed alone."""
     script = script_of(words)
     if script is None or not script.is_relative_file:
@@ -216,7 +229,7 @@ def _script_archive(words: Sequence[str]) -> CodeArchive | None:
         raise CommandError(f"{script.target}: no such file; the path of a script in the image is absolute")
     if ".." in Path(script.target).parts:
         raise CommandError(f"{script.target}: outside of the current folder; give its folder by --code")
-    return pack_file(script.target, Path())
+    return pack_file(script.target, Path(), store)
 
 
 def _prepare(
@@ -225,10 +238,19 @@ def _prepare(
     namespace = (job.get("metadata") or {}).get("namespace") or request.namespace or ""
     required_maps = config_map_manifests(inputs, namespace)
     submission = prepare(job, request.namespace or "", archive, required_maps)
-    if archive is not None and submission.code is not None:
+    if archive is not None:
         size = f"{len(archive.content) / 1024:.1f} KiB"
-        message(f"code: {count(len(archive.files), 'file')}, {size} in configmap/{submission.code['metadata']['name']}")
+        message(f"code: {count(len(archive.files), 'file')}, {size} in {_place(submission)}")
     return submission
+
+
+def _place(submission: Submission) -> str:
+    """Return where the code is, for a message."""
+    if submission.upload is not None:
+        return submission.upload.url
+    first = f"configmap/{submission.code[0]['metadata']['name']}"
+    others = len(submission.code) - 1
+    return f"{first} and {others} more" if others else first
 
 
 def _is_valid(document: Document, values: Mapping[str, Any]) -> bool:
