@@ -26,6 +26,15 @@ def test_a_valid_sweep_has_its_defaults() -> None:
     assert parse_sweep(sweep_manifest(metric="auc")).spec.parallelism == 1
 
 
+def test_a_value_of_a_parameter_may_have_nulls_in_it_but_not_be_null() -> None:
+    search = {"method": "List", "list": [{"x": {"layers": None}}, {"x": [None]}]}
+    assert not problems(sweep_manifest(parameters=[{"name": "x", "env": "X"}], search=search))
+    assert not problems(sweep_manifest(parameters=[{"name": "x", "env": "X", "values": [{"layers": None}]}]))
+    search["list"] = [{"x": None}]
+    found = problems(sweep_manifest(parameters=[{"name": "x", "env": "X"}], search=search))
+    assert [problem.path for problem in found] == ["spec.search.list[0].x"]
+
+
 def test_a_list_needs_no_metric() -> None:
     assert not problems(Bad("", "", NOT_COMPARED, NO_EVALUATION).manifest)
 

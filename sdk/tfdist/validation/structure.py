@@ -134,22 +134,27 @@ def too_deep(content: Mapping[Any, Any]) -> Iterator[FieldError]:
         yield FieldError(messages.join_path(at), f"nested deeper than {MAX_DEPTH} levels; reduce the nesting")
 
 
-def nulls(value: Any, location: Location, model: type[BaseModel], allowed: Location) -> Iterator[FieldError]:
+def nulls(value: Any, location: Location, model: type[BaseModel], *allowed: Location) -> Iterator[FieldError]:
     """Yield an error for each null field: the API server drops it, and users often write `chief:` without a value.
 
     Args:
         value: an object or list at `location`.
         location: keys and indices from the root of the manifest.
         model: the model of the manifest.
-        allowed: location of an object that may have nulls, such as the configuration of a program.
+        allowed: locations of objects that may have nulls, such as the configuration of a program; `...` stands for
+            any key or index.
     """
-    if location == allowed:
+    if any(_is_at(location, each) for each in allowed):
         return
     for key, item in _items(value):
         if item is None:
             yield FieldError(messages.join_path((*location, key)), _null((*location, key), model))
         elif item and isinstance(item, _CONTAINERS):
-            yield from nulls(item, (*location, key), model, allowed)
+            yield from nulls(item, (*location, key), model, *allowed)
+
+
+def _is_at(location: Location, pattern: Location) -> bool:
+    return len(location) == len(pattern) and all(b in {a, ...} for a, b in zip(location, pattern, strict=True))
 
 
 def _null(location: Location, model: type[BaseModel]) -> str:

@@ -22,6 +22,8 @@ from tfdist.validation.sweep_trials import trial_problems, trial_warnings
 
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
 _TEMPLATE: Final = ("spec", "template", "spec")
+_VALUES: Final = (("spec", "search", "list", ..., ...), ("spec", "parameters", ..., "values", ...))
+"""Values of parameters, which may be objects."""
 _LOWER_IS_BETTER: Final = ("loss", "error")
 """Ends of the names of metrics whose smaller values are better."""
 
@@ -114,9 +116,9 @@ def _sweep_problems(
 
 
 def _nulls(spec: Any) -> Iterator[FieldError]:
-    """Yield the null fields outside the job of the template, whose own checks report them."""
+    """Yield the null fields outside of values, and of the job of the template, whose own checks report them."""
     if isinstance(spec, dict):
-        yield from nulls(spec, ("spec",), TFDistSweep, _TEMPLATE)
+        yield from nulls(spec, ("spec",), TFDistSweep, _TEMPLATE, *_VALUES)
 
 
 def _distinct(problems: list[FieldError]) -> Iterator[FieldError]:
