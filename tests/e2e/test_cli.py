@@ -1,7 +1,9 @@
 """The command `tfdist` on real pods: a folder of code becomes a job, its output and its result are seen here."""
 
+import hashlib
 import json
 import pathlib
+import random
 import re
 import signal
 from collections.abc import Iterator
@@ -51,7 +53,7 @@ def user(cluster: Cluster, tmp_path: pathlib.Path) -> Iterator[ClusterCommand]:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     yield ClusterCommand(cluster, tmp_path)
-    for name in ("cli-keras", "cli-fails", "cli-waits"):
+    for name in ("cli-keras", "cli-large", "cli-fails", "cli-waits"):
         cluster.delete_job(name)
 
 
@@ -86,6 +88,32 @@ def test_a_folder_with_a_keras_script_is_run_and_its_output_result_and_code_are_
     assert config_maps(cluster, "cli-keras")
     assert user.run("delete", "cli-keras").output == "tfdistjob/cli-keras deleted\n"
     wait_for("its ConfigMap to be deleted", lambda: not config_maps(cluster, "cli-keras"))
+
+
+@pytest.mark.long
+def test_a_folder_of_5_mb_is_sent_in_parts_and_is_whole_in_each_pod(
+    cluster: Cluster, user: ClusterCommand, tmp_path: pathlib.Path
+) -> None:
+    # Given code with a file that cannot be compressed
+    content = random.Random(0).randbytes(5_000_000)  # noqa: S311  not for security
+    (tmp_path / "weights.bin").write_bytes(content)
+    (tmp_path / "large.py").write_text(
+        "import hashlib, pathlib\nprint('sha256', hashlib.sha256(pathlib.Path('weights.bin').read_bytes()).hexdigest())"
+    )
+
+    # When
+    ended = user.run("run", "--name", "cli-large", "--workers", "2", "--code", ".", *SMALL, "--", "python", "large.py")
+
+    # Then
+    assert ended.code == 0, ended
+    hashes = re.findall(r"^worker-([01]) +\| sha256 (\S+)", ended.output, re.MULTILINE)
+    expected = hashlib.sha256(content).hexdigest()
+    assert sorted(hashes) == [("0", expected), ("1", expected)], ended
+    assert len(config_maps(cluster, "cli-large-code")) == 6
+
+    # And all parts are deleted with the job
+    user.run("delete", "cli-large")
+    wait_for("its ConfigMaps to be deleted", lambda: not config_maps(cluster, "cli-large-code"))
 
 
 def test_a_script_that_fails_gives_its_message_its_remedy_and_its_exit_code(user: ClusterCommand) -> None:

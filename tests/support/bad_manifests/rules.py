@@ -14,7 +14,9 @@ NOTHING_TO_RUN: Final = (
 STANDBY: Final = (
     "standby requires the bundled trainer and checkpoints; set training.program and checkpoint, or remove standby"
 )
-ONE_PLACE: Final = "exactly one source is required; set one of archive, configMap, git and persistentVolumeClaim"
+ONE_PLACE: Final = (
+    "exactly one source is required; set one of archive, configMap, git, object and persistentVolumeClaim"
+)
 
 
 def failure(name: str, path: str, message: str, **fields: Any) -> Bad:
@@ -204,6 +206,12 @@ _PARTS: Final = (
         volumeMounts=[{"name": "v", "mountPath": "/v", "subPath": "a", "subPathExpr": "b"}],
     ),
     rule("code from nowhere", ".training.source", ONE_PLACE, training={**TRAINING, "source": {}}),
+    rule(
+        "parts of an archive without their hash",
+        ".training.source.archive.sha256",
+        "an archive of several parts needs sha256, the hash of all parts together",
+        training={**TRAINING, "source": {"archive": {"name": "code", "parts": 2}}},
+    ),
     rule(
         "code from two places",
         ".training.source",
