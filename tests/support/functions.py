@@ -30,3 +30,12 @@ def train_through_a_kill(marker: str) -> str:
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(600)
     return f"called {calls} times"
+
+
+@tfdist.job(spec={"resources": {"requests": {"cpu": "100m", "memory": "300Mi"}}})
+def train_on_pods(number: int, seconds: float = 0.0) -> dict[str, int]:
+    """Print the number, wait, and return it with the index of this worker."""
+    print("call of", number, flush=True)
+    time.sleep(seconds)
+    config = json.loads(os.environ.get("TF_CONFIG") or '{"task": {"index": 0}}')
+    return {"number": number, "worker": config["task"]["index"]}
