@@ -39,16 +39,14 @@ def client(cluster: Cluster) -> Iterator[tfdist.Client]:
     yield found
     for sweep in found.sweeps.list():
         found.sweeps.delete(sweep.name)
-    cluster.delete_job("returns")
 
 
 def test_a_function_returns_its_value_after_a_killed_worker(cluster: Cluster, client: tfdist.Client) -> None:
     """Given a function on two workers; when a worker's process is killed, then the value is that of the second run."""
-    submitted = tfdist.job(workers=2, name="returns", spec=train_on_pods.options.spec)(train_on_pods.__wrapped__)
-    handle = submitted.submit(7, seconds=30.0, client=client)
+    handle = train_on_pods.submit(7, seconds=30.0, client=client)
     wait_for("the first call", lambda: any("call of 7" in line.text for line in handle.logs("worker", 1)), SECONDS)
 
-    pod = next(pod for pod in cluster.pods("returns") if pod["metadata"]["labels"]["tfdist.dev/index"] == "1")
+    pod = next(pod for pod in cluster.pods(handle.name) if pod["metadata"]["labels"]["tfdist.dev/index"] == "1")
     signal_program(pod, "KILL")
 
     result = handle.result(timeout=SECONDS)
@@ -56,7 +54,8 @@ def test_a_function_returns_its_value_after_a_killed_worker(cluster: Cluster, cl
     assert result["worker"] == 0
     restarts = handle.job.status.restarts
     assert restarts is not None
-    assert (restarts.counted or 0) + (restarts.uncounted or 0) == 1
+    assert restarts.counted + restarts.uncounted == 1
+    handle.delete()
 
 
 def test_a_map_goes_on_when_its_notebook_is_killed_and_another_process_has_the_results(

@@ -32,7 +32,7 @@ def train_through_a_kill(marker: str) -> str:
     return f"called {calls} times"
 
 
-@tfdist.job(spec={"resources": {"requests": {"cpu": "100m", "memory": "300Mi"}}})
+@tfdist.job(workers=2, spec={"resources": {"requests": {"cpu": "100m", "memory": "300Mi"}}})
 def train_on_pods(number: int, seconds: float = 0.0) -> dict[str, int]:
     """Print the number, wait, and return it with the index of this worker."""
     print("call of", number, flush=True)
