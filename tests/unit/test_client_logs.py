@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given, settings
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from support.log_kubelet import Log
 
 from tfdist.client import watch
-from tfdist.client.api_server import Json, Query
+from tfdist.client.api_server import ApiServer, Json, Query
+from tfdist.client.container_log import LONGEST_LINE, ContainerLog, LineSplitter, LogLine, LogSource, log_source
 from tfdist.client.errors import Forbidden, Invalid, NoCluster, NotFound
-from tfdist.client.log_stream import LONGEST_LINE, LineSplitter, LogLine
-from tfdist.client.logs import ContainerLog, LogOptions, LogSource, log_source
+from tfdist.client.logs import LogOptions
 
 SOURCE = LogSource("fashion-worker-0", "team", "uid-1", "worker", 0, 0, "tensorflow", ended=False)
 
@@ -73,7 +73,7 @@ def pod(state: Json, **status: Any) -> Json:
 
 
 def read(cluster: Cluster, **options: Any) -> list[LogLine]:
-    log = ContainerLog(cluster, SOURCE, LogOptions(**options), NoPause())
+    log = ContainerLog(cast("ApiServer", cluster), SOURCE, **options, stopped=NoPause())
     return [line for batch in log.batches(follow=True) for line in batch]
 
 

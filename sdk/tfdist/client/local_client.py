@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from tfdist.client.client import Client
+from tfdist.client.container_log import LogLine
 from tfdist.client.errors import NotPossible
 from tfdist.client.local_jobs import NAMESPACE, LocalJobs
-from tfdist.client.log_stream import LogLine
 
 _FOLDER: Final = ".tfdist"
 

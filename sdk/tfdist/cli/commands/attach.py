@@ -10,18 +10,19 @@ from tfdist import outcome
 from tfdist.api.status import ExportStatus, JobPhase
 from tfdist.cli import find
 from tfdist.cli.command_line import command
+from tfdist.cli.commands.logs import LogView, job_gangs, new_console, shown_replicas
 from tfdist.cli.commands.wait import headline
 from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.console import RunConsole
 from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import to_copy
 from tfdist.cli.kinds import JOB, Reference
-from tfdist.cli.log_view import LogView, leader_name, new_console, shown_replicas
 from tfdist.cli.options import AllReplicas, Name
 from tfdist.cli.output import message
+from tfdist.client.container_log import LogSource
 from tfdist.client.job import Job, result_of
 from tfdist.client.job_handle import JobHandle
-from tfdist.client.logs import LogOptions, LogSource
+from tfdist.client.logs import LogOptions
 from tfdist.contract import MAIN_CONTAINER
 from tfdist.local import progress
 
@@ -114,7 +115,7 @@ class _Phases:
         self._shown = ""
         self._phase: JobPhase | None = None
         self._restarts: int | None = None
-        self._leader = leader_name(job)
+        self._leader = next((gang.leader.name for gang in job_gangs(job)), "")
         self._ended_attempt: int | None = None
         """Attempt of training whose leader has ended: the progress that the status has then is older."""
 
