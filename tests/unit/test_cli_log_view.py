@@ -6,7 +6,7 @@ import re
 import pytest
 from support.factories import manifest
 
-from tfdist.cli.commands.logs import LogView, replica_names, selected_replicas, shown_replicas
+from tfdist.cli.commands.logs import LogView, replica_names, selected_replicas
 from tfdist.cli.console import RunConsole
 from tfdist.cli.errors import CommandError
 from tfdist.client.container_log import LogLine
@@ -54,9 +54,9 @@ def test_a_large_job_shows_the_replica_that_leads_each_gang(capsys: pytest.Captu
     checkpoint = {"directory": "/ckpt", "volume": {"persistentVolumeClaim": {"claimName": "ckpt"}}}
     job = Job(manifest(worker={"replicas": 20}, evaluation={"mode": "Continuous"}, checkpoint=checkpoint))
 
-    assert shown_replicas(job, all_replicas=False) == frozenset({"worker-0", "evaluator-0"})
+    assert selected_replicas(job) == frozenset({"worker-0", "evaluator-0"})
     assert "21 replicas: only the log of worker-0, evaluator-0, which lead, is shown" in capsys.readouterr().err
-    assert shown_replicas(job, all_replicas=True) is None
+    assert selected_replicas(job, all_replicas=True) is None
     assert len(replica_names(job)) == 21
 
 
@@ -64,4 +64,4 @@ def test_the_replicas_of_each_role_are_named_where_one_does_not_exist() -> None:
     job = Job(manifest(chief={"replicas": 1}, worker={"replicas": 3}))
 
     with pytest.raises(CommandError, match="no replica ps-0: it has chief-0, worker-0 to worker-2"):
-        selected_replicas(job, "ps-0", all_replicas=False)
+        selected_replicas(job, "ps-0")

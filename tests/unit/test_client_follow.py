@@ -11,11 +11,11 @@ from support.factories import manifest
 from support.polling import WAIT_SECONDS, wait_for
 
 from tfdist.client.api_server import ApiServer, Json, Query
-from tfdist.client.container_log import ContainerLog, LogSource
+from tfdist.client.container_log import ContainerLog, LogOptions, LogSource
 from tfdist.client.errors import NoCluster, NotFound
 from tfdist.client.job import Job
 from tfdist.client.job_handle import JOBS, JobHandle
-from tfdist.client.logs import LogEvent, LogOptions, follow
+from tfdist.client.logs import LogEvent, follow
 from tfdist.client.resources import Resources
 from tfdist.client.watch import patiently
 
@@ -122,7 +122,9 @@ def test_the_time_for_which_a_computer_slept_is_part_of_the_window_of_a_log(monk
             raise NoCluster("the computer slept")
 
     source = LogSource("fashion-worker-0", "team", "uid-1", "worker", 0, 0, "tensorflow", ended=False)
-    assert not [*ContainerLog(cast("ApiServer", Empty()), source, since=10).batches(follow=True)]
+    assert not [
+        *ContainerLog(cast("ApiServer", Empty()), source, LogOptions(since=10), threading.Event()).batches(follow=True)
+    ]
 
     assert windows[0] == 10
     assert windows[1] >= HOUR + 10

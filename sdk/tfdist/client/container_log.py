@@ -7,7 +7,7 @@ perhaps with the same time and text. They are counted, and as many are left out 
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -46,6 +46,36 @@ class LogLine:
     """When the line was written, RFC 3339 with nanoseconds; "" for a message of the kubelet."""
     text: str
     """Bytes that are not UTF-8 are replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """Which lines are read."""
+
+    replicas: frozenset[str] | None = None
+    """Only these replicas, such as `worker-0`; default: all."""
+    role: str | None = None
+    index: int | None = None
+    attempt: int | None = None
+    """Default: the latest attempt of each replica, and attempts that begin later."""
+    since: float | None = None
+    """Only lines of the last `since` seconds."""
+    tail: int | None = None
+    """Only the last `tail` lines of each log, and all lines that are written later."""
+
+    def __post_init__(self) -> None:
+        if self.tail is not None and self.tail < 1:
+            raise ValueError(f"tail is {self.tail}; it must be at least 1")
+
+    def selects(self, replica: str, attempt: int | None = None) -> bool:
+        """Return whether the log of a replica is read; without `attempt`, whether that of any attempt is."""
+        role, _, index = replica.rpartition("-")
+        return (
+            (self.replicas is None or replica in self.replicas)
+            and self.role in {None, role}
+            and (self.index is None or str(self.index) == index)
+            and (attempt is None or self.attempt in {None, attempt})
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +139,13 @@ def _container(status: Mapping[str, Any]) -> tuple[str, bool] | None:
 class ContainerLog:
     """Reads the log of one container. Every line is returned once."""
 
-    def __init__(
-        self,
-        api: ApiServer,
-        source: LogSource,
-        *,
-        tail: int | None = None,
-        since: float | None = None,
-        stopped: threading.Event | None = None,
-    ) -> None:
-        """Begin with the last `tail` lines, or those of the last `since` seconds; `stopped` ends the reading early."""
+    def __init__(self, api: ApiServer, source: LogSource, options: LogOptions, stopped: threading.Event) -> None:
+        """Send no request yet; `stopped` ends the reading early."""
         self.source = source
         self.is_away = False
         """Whether the log cannot be read at present, and is tried again."""
-        self._api, self._tail, self._window = api, tail, since
-        self._stopped = stopped or threading.Event()
-        self._seen = _SeenLines(is_window=tail is not None or since is not None)
+        self._api, self._options, self._stopped = api, options, stopped
+        self._seen = _SeenLines(is_window=options.tail is not None or options.since is not None)
         self._opened, self._opened_at = time.monotonic(), time.time()
         self._has_opened = self._has_answered = False
         self._rest: _RawLine | None = None
@@ -176,18 +197,16 @@ class ContainerLog:
 
     def _stream(self, *, follow: bool) -> Iterator[list[LogLine]]:
         """Yield the new lines of one stream, until it ends for any reason."""
-        splitter = LineSplitter()
         self._seen.resume()
         with self._api.stream(f"{self.source.path}/log", self._query(follow=follow)) as parts:
             self._has_opened = self._has_answered = True
-            self.is_away = False
-            for part in parts:
+            self.is_away, self._rest = False, None
+            # The line that a stream ends in is read again as a whole; the end of a log may have no line feed.
+            for lines, self._rest in split_lines(parts):
                 if self._stopped.is_set():
                     return
-                if lines := [self._line(line) for line in splitter.feed(part) if self._seen.is_new(line)]:
-                    yield lines
-        # The line that a stream ends in is read again as a whole; the end of a log may have no line feed.
-        self._rest = splitter.rest()
+                if new := [self._line(line) for line in lines if self._seen.is_new(line)]:
+                    yield new
 
     def _last_line(self) -> Iterator[list[LogLine]]:
         if self._rest is not None and self._seen.is_new(self._rest):
@@ -197,12 +216,12 @@ class ContainerLog:
         query: Json = {"container": self.source.container, "timestamps": True, "follow": follow}
         if self._seen.since is not None:
             return query | {"sinceTime": self._seen.since}
-        if self._window is not None:
+        if self._options.since is not None:
             # Not every clock counts while the computer sleeps.
             age = max(time.monotonic() - self._opened, time.time() - self._opened_at)
-            query["sinceSeconds"] = max(1, round(self._window + age))
+            query["sinceSeconds"] = max(1, round(self._options.since + age))
         # A log that was empty when it was opened has only later lines.
-        return query if self._has_opened else query | {"tailLines": self._tail}
+        return query if self._has_opened else query | {"tailLines": self._options.tail}
 
     def _has_ended(self) -> bool:
         pod = self._api.request("GET", self.source.path)
@@ -223,42 +242,6 @@ class _RawLine(NamedTuple):
     """Seconds since 1970, or -1 if the line has no time."""
     time: str
     content: bytes
-
-
-class LineSplitter:
-    """Splits one stream with `timestamps=true` into lines."""
-
-    def __init__(self) -> None:
-        self._buffer = b""
-        self._within: tuple[int, str] | None = None
-        """Second and time of the line that the buffer continues, if its first part was returned."""
-
-    def feed(self, data: bytes) -> list[_RawLine]:
-        """Return the lines that are complete with these bytes, and the full parts of a long one."""
-        *complete, self._buffer = (self._buffer + data).split(b"\n")
-        lines: list[_RawLine] = []
-        for line in complete:
-            lines += self._parts(line)
-            self._within = None
-        if len(self._buffer) > LONGEST_LINE + _SECOND * 2:
-            *full, last = self._parts(self._buffer)
-            lines += full
-            self._within, self._buffer = (last.second, last.time), last.content
-        return lines
-
-    def rest(self) -> _RawLine | None:
-        """Return the line that the stream ended in, if any."""
-        return next(self._parts(self._buffer), None) if self._buffer else None
-
-    def _parts(self, line: bytes) -> Iterator[_RawLine]:
-        second, moment, content = (*self._within, line) if self._within else _stamped(line)
-        while len(content) > LONGEST_LINE:
-            # Not within a character of UTF-8.
-            ends = (end for end in range(LONGEST_LINE, LONGEST_LINE - 4, -1) if content[end] not in _CONTINUATION)
-            end = next(ends, LONGEST_LINE)
-            yield _RawLine(second, moment, content[:end])
-            content = content[end:]
-        yield _RawLine(second, moment, content)
 
 
 class _SeenLines:
@@ -309,6 +292,33 @@ class _SeenLines:
         if line.second >= self._last - _OVERLAP:
             self._recent.append((line.second, key))
         return True
+
+
+def split_lines(parts: Iterable[bytes]) -> Iterator[tuple[list[_RawLine], _RawLine | None]]:
+    """Yield the lines that each part of a stream completes, with the full parts of a long one, and its end so far."""
+    buffer, begun = b"", None
+    for part in parts:
+        *complete, buffer = (buffer + part).split(b"\n")
+        lines: list[_RawLine] = []
+        for line in complete:
+            lines += _parts(line, begun)
+            begun = None
+        *full, rest = _parts(buffer, begun)
+        if full:
+            begun, buffer = rest, rest.content
+        yield lines + full, rest if buffer else None
+
+
+def _parts(line: bytes, begun: _RawLine | None) -> Iterator[_RawLine]:
+    """Yield a line in parts of at most 64 KiB; of a line whose first part is `begun`, the others."""
+    second, moment, content = (begun.second, begun.time, line) if begun else _stamped(line)
+    while len(content) > LONGEST_LINE:
+        # Not within a character of UTF-8.
+        ends = (end for end in range(LONGEST_LINE, LONGEST_LINE - 4, -1) if content[end] not in _CONTINUATION)
+        end = next(ends, LONGEST_LINE)
+        yield _RawLine(second, moment, content[:end])
+        content = content[end:]
+    yield _RawLine(second, moment, content)
 
 
 def _stamped(line: bytes) -> tuple[int, str, bytes]:

@@ -6,13 +6,13 @@ from typing import Any, Final, NoReturn
 
 from tfdist.api.status import JobPhase
 from tfdist.client.api_server import Json
-from tfdist.client.container_log import LogLine
+from tfdist.client.container_log import LogLine, LogOptions
 from tfdist.client.errors import NotPossible
 from tfdist.client.job import Job
 from tfdist.client.job_handle import JobHandle
 from tfdist.client.local_logs import LocalLogs
 from tfdist.client.local_run import LocalRun
-from tfdist.client.logs import LogEvent, LogOptions
+from tfdist.client.logs import LogEvent
 from tfdist.client.resources import Resources
 
 _POLL_SECONDS: Final = 0.2

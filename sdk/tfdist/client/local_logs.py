@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from tfdist.client.container_log import LogLine
+from tfdist.client.container_log import LogLine, LogOptions
 from tfdist.client.errors import NotPossible
 from tfdist.client.local_run import LocalRun
-from tfdist.client.logs import LogOptions
 from tfdist.local.logs import Tail
 
 _PREVIOUS: Final = ".previous"

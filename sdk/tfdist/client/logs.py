@@ -3,13 +3,12 @@
 import heapq
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain, groupby
 from queue import Empty, SimpleQueue
 from typing import Any, Final, cast
 
 from tfdist.client.api_server import ApiServer
-from tfdist.client.container_log import ContainerLog, LogLine, LogSource, log_source
+from tfdist.client.container_log import ContainerLog, LogLine, LogOptions, LogSource, log_source
 from tfdist.client.errors import ClientError, NoCluster, NotFound, Unavailable
 from tfdist.client.job import Job
 from tfdist.client.paths import pods_path
@@ -34,36 +33,6 @@ Steps, for time also passes while the process is stopped (Ctrl-Z), or waits for 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
-    """Which lines are read."""
-
-    replicas: frozenset[str] | None = None
-    """Only these replicas, such as `worker-0`; default: all."""
-    role: str | None = None
-    index: int | None = None
-    attempt: int | None = None
-    """Default: the latest attempt of each replica, and attempts that begin later."""
-    since: float | None = None
-    """Only lines of the last `since` seconds."""
-    tail: int | None = None
-    """Only the last `tail` lines of each log, and all lines that are written later."""
-
-    def __post_init__(self) -> None:
-        if self.tail is not None and self.tail < 1:
-            raise ValueError(f"tail is {self.tail}; it must be at least 1")
-
-    def selects(self, replica: str, attempt: int | None = None) -> bool:
-        """Return whether the log of a replica is read; without `attempt`, whether that of any attempt is."""
-        role, _, index = replica.rpartition("-")
-        return (
-            (self.replicas is None or replica in self.replicas)
-            and self.role in {None, role}
-            and (self.index is None or str(self.index) == index)
-            and (attempt is None or self.attempt in {None, attempt})
-        )
-
-
 def sources(api: ApiServer, job: Job, options: LogOptions) -> list[LogSource]:
     """Return the logs of a job that exist, by default of the latest attempt of each replica.
 
@@ -73,7 +42,7 @@ def sources(api: ApiServer, job: Job, options: LogOptions) -> list[LogSource]:
     pods = pods_of(api, job.namespace, job.name)
     own = (log_source(pod) for pod in pods if pod["metadata"]["labels"].get(JOB_UID_LABEL) == job.uid)
     found = [source for source in own if source and options.selects(source.name, source.attempt)]
-    latest = _latest(found)
+    latest = dict(sorted((source.name, source.attempt) for source in found))
     wanted = (source for source in found if options.attempt is not None or source.attempt == latest[source.name])
     return sorted(wanted, key=lambda source: (source.role, source.index, source.attempt))
 
@@ -85,7 +54,7 @@ def read(api: ApiServer, job: Job, options: LogOptions) -> Iterator[LogLine]:
         ClientError: a request failed.
     """
     found = sources(api, job, options)
-    logs = [ContainerLog(api, source, tail=options.tail, since=options.since) for source in found]
+    logs = [ContainerLog(api, source, options, threading.Event()) for source in found]
     for _, line in heapq.merge(*map(_with_times, logs), key=lambda entry: entry[0]):
         yield line
 
@@ -120,9 +89,9 @@ class _Follower:
 
     def events(self) -> Iterator[LogEvent]:
         initial = sources(self._api, self._job, self._options)
-        self._latest = _latest(initial)
+        self._latest = dict(sorted((source.name, source.attempt) for source in initial))
         try:
-            self._add(initial, tail=self._options.tail, since=self._options.since)
+            self._add(initial, self._options)
             self._run(self._watch_job)
             self._run(self._watch_pods)
             while not self._has_ended():
@@ -177,14 +146,15 @@ class _Follower:
             return self._queue.empty()
         return self._quiet_steps >= _QUIET_STEPS and not any(log.is_away for log in self._reading.values())
 
-    def _add(self, found: Iterable[LogSource], *, tail: int | None = None, since: float | None = None) -> None:
-        """Read logs that are not read yet; those that begin later, without limits, from their first line."""
+    def _add(self, found: Iterable[LogSource], options: LogOptions | None = None) -> None:
+        """Read logs that are not read yet; those that begin later, without `options`, from their first line."""
         for source in found:
             is_earlier = self._options.attempt is None and source.attempt < self._latest.get(source.name, 0)
             if source.uid not in self._known and not is_earlier:
                 self._known.add(source.uid)
-                log = ContainerLog(self._api, source, tail=tail, since=since, stopped=self._stopped)
-                self._reading[source.uid] = log
+                self._reading[source.uid] = log = ContainerLog(
+                    self._api, source, options or LogOptions(), self._stopped
+                )
                 self._run(self._read, log)
 
     def _read(self, log: ContainerLog) -> None:
@@ -226,14 +196,6 @@ class _Follower:
                 self._queue.put(error)
 
         threading.Thread(target=guarded, daemon=True).start()
-
-
-def _latest(found: Iterable[LogSource]) -> dict[str, int]:
-    """Return the latest attempt of each replica."""
-    latest: dict[str, int] = {}
-    for source in found:
-        latest[source.name] = max(source.attempt, latest.get(source.name, 0))
-    return latest
 
 
 def _with_times(log: ContainerLog) -> Iterator[tuple[str, LogLine]]:

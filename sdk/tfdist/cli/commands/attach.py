@@ -10,7 +10,7 @@ from tfdist import outcome
 from tfdist.api.status import ExportStatus, JobPhase
 from tfdist.cli import find
 from tfdist.cli.command_line import command
-from tfdist.cli.commands.logs import LogView, job_gangs, new_console, shown_replicas
+from tfdist.cli.commands.logs import LogView, job_gangs, new_console, selected_replicas
 from tfdist.cli.commands.wait import headline
 from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.console import RunConsole
@@ -19,10 +19,9 @@ from tfdist.cli.find import to_copy
 from tfdist.cli.kinds import JOB, Reference
 from tfdist.cli.options import AllReplicas, Name
 from tfdist.cli.output import message
-from tfdist.client.container_log import LogSource
+from tfdist.client.container_log import LogOptions, LogSource
 from tfdist.client.job import Job, result_of
 from tfdist.client.job_handle import JobHandle
-from tfdist.client.logs import LogOptions
 from tfdist.contract import MAIN_CONTAINER
 from tfdist.local import progress
 
@@ -90,7 +89,7 @@ def _follow_sweep(client: "Client", handle: "SweepHandle") -> int:
 
 def _follow_job(handle: JobHandle, tail: int | None, *, all_replicas: bool) -> int:
     console = new_console(handle.job)
-    options = LogOptions(replicas=shown_replicas(handle.job, all_replicas=all_replicas), tail=tail)
+    options = LogOptions(replicas=selected_replicas(handle.job, all_replicas=all_replicas), tail=tail)
     view, phases = LogView(console), _Phases(console, handle.job)
     try:
         for event in handle.follow(options):

@@ -19,11 +19,11 @@ from tfdist.cli.exit_code import CommandExitCode
 from tfdist.cli.find import attach
 from tfdist.cli.options import AllReplicas, JobName, replica_argument, seconds
 from tfdist.cli.output import message
-from tfdist.client.container_log import LogLine, log_source
+from tfdist.client.container_log import LogLine, LogOptions, log_source
 from tfdist.client.job import Job
 from tfdist.client.job_handle import JobHandle
-from tfdist.client.logs import LogOptions, sources
-from tfdist.contract import Role, replica_name
+from tfdist.client.logs import sources
+from tfdist.contract import Role
 from tfdist.render.gang import Gang, gangs
 
 _BATCH: Final = 1000
@@ -124,32 +124,23 @@ def replica_names(job: Job) -> list[str]:
     return [member.name for gang in job_gangs(job) for member in gang.members]
 
 
-def shown_replicas(job: Job, *, all_replicas: bool) -> frozenset[str] | None:
-    """Return the replicas whose logs are shown, or None for all; a message names the omitted ones."""
-    number = len(replica_names(job))
-    if all_replicas or number <= _MOST_REPLICAS:
-        return None
-    leaders = [gang.leader.name for gang in job_gangs(job)]
-    leader_text = f"{leaders[0]}, which leads" if len(leaders) == 1 else f"{', '.join(leaders)}, which lead"
-    message(f"{job.name} has {number} replicas: only the log of {leader_text}, is shown; --all shows all")
-    return frozenset(leaders)
-
-
-def selected_replicas(job: Job, replica: str | None, *, all_replicas: bool) -> frozenset[str] | None:
-    """Return the replica, or without one those that are shown.
+def selected_replicas(job: Job, replica: str | None = None, *, all_replicas: bool = False) -> frozenset[str] | None:
+    """Return the replicas whose logs are shown, or None for all; a message names the omitted ones.
 
     Raises:
         CommandError: the job has no such replica; with the names that it has.
     """
-    if replica is None:
-        return shown_replicas(job, all_replicas=all_replicas)
     names = replica_names(job)
+    if replica is None and (all_replicas or len(names) <= _MOST_REPLICAS):
+        return None
+    if replica is None:
+        leaders = [gang.leader.name for gang in job_gangs(job)]
+        leader_text = f"{leaders[0]}, which leads" if len(leaders) == 1 else f"{', '.join(leaders)}, which lead"
+        message(f"{job.name} has {len(names)} replicas: only the log of {leader_text}, is shown; --all shows all")
+        return frozenset(leaders)
     if names and replica not in names:
         sizes = [size for gang in job_gangs(job) for size in gang.sizes().items()]
-        ranges = (
-            replica_name(role, 0) + (f" to {replica_name(role, number - 1)}" if number > 1 else "")
-            for role, number in sizes
-        )
+        ranges = [f"{role}-0" + (f" to {role}-{number - 1}" if number > 1 else "") for role, number in sizes]
         raise CommandError(f"{job.name} has no replica {replica}: it has {', '.join(ranges)}")
     return frozenset({replica})
 
