@@ -9,8 +9,7 @@ import pytest
 
 from tfdist.cli.commands import report
 from tfdist.cli.errors import CommandError
-from tfdist.client.masking import Masking
-from tfdist.client.report import File
+from tfdist.client.report import File, Masking
 from tfdist.url_credentials import MASK
 
 Json = dict[str, Any]

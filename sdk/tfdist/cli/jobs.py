@@ -6,8 +6,7 @@ from typing import Final
 from tfdist.api.resource import KIND
 from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.cli import documents
-from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
-from tfdist.cli.documents import Document
+from tfdist.cli.documents import Document, DocumentKind, UnknownKind, classify
 from tfdist.cli.errors import CommandError, DocumentError
 from tfdist.cli.findings import errors
 from tfdist.cli.output import message

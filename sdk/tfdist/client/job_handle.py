@@ -8,14 +8,13 @@ from typing import Final
 from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.status import JobPhase
 from tfdist.client import events, logs
-from tfdist.client.api_server import Json
+from tfdist.client.api_server import Json, jobs_path
 from tfdist.client.container_log import LogLine, LogOptions
 from tfdist.client.errors import JobFailed, NotPossible
 from tfdist.client.events import JobEvent
 from tfdist.client.handle import Handle
 from tfdist.client.job import Job, JobResult, described, result_of
 from tfdist.client.logs import LogEvent
-from tfdist.client.paths import jobs_path
 from tfdist.client.replica_pods import pods_of
 from tfdist.client.resources import ObjectKind
 from tfdist.messages import count

@@ -7,11 +7,10 @@ from itertools import chain, groupby
 from queue import Empty, SimpleQueue
 from typing import Any, Final, cast
 
-from tfdist.client.api_server import ApiServer
+from tfdist.client.api_server import ApiServer, pods_path
 from tfdist.client.container_log import ContainerLog, LogLine, LogOptions, LogSource, log_source
 from tfdist.client.errors import ClientError, NoCluster, NotFound, Unavailable
 from tfdist.client.job import Job
-from tfdist.client.paths import pods_path
 from tfdist.client.replica_pods import pods_of
 from tfdist.client.resources import Resources
 from tfdist.client.watch import patiently, watch_list

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from tfdist.client.api_server import MERGE_PATCH, ApiServer, Json
+from tfdist.client.api_server import MERGE_PATCH, ApiServer, Json, object_path
 from tfdist.client.errors import NotFound
-from tfdist.client.paths import object_path
 from tfdist.client.stored import Workload
 from tfdist.client.watch import watch_object
 from tfdist.messages import suggest

@@ -3,10 +3,9 @@
 from typing import Final
 
 from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND
-from tfdist.client.api_server import Json
+from tfdist.client.api_server import Json, sweeps_path
 from tfdist.client.errors import SweepFailed
 from tfdist.client.handle import Handle
-from tfdist.client.paths import sweeps_path
 from tfdist.client.resources import ObjectKind
 from tfdist.client.sweep import Sweep, Trial
 

@@ -8,14 +8,12 @@ import typer
 
 from tfdist import outcome
 from tfdist.api.status import ExportStatus, JobPhase
-from tfdist.cli import find
 from tfdist.cli.command_line import command
+from tfdist.cli.commands.control import headline
 from tfdist.cli.commands.logs import LogView, job_gangs, new_console, selected_replicas
-from tfdist.cli.commands.wait import headline
-from tfdist.cli.connection import ClusterOptions
+from tfdist.cli.connection import ClusterOptions, attach_job, attach_sweep, to_copy
 from tfdist.cli.console import RunConsole
-from tfdist.cli.exit_code import CommandExitCode
-from tfdist.cli.find import to_copy
+from tfdist.cli.errors import CommandExitCode
 from tfdist.cli.kinds import JOB, Reference
 from tfdist.cli.options import AllReplicas, Name
 from tfdist.cli.output import message
@@ -67,8 +65,8 @@ def follow(client: "Client", reference: Reference, *, tail: int | None = None, a
     kind, name = reference
     try:
         if kind is JOB:
-            return _follow_job(find.attach(client, name), tail, all_replicas=all_replicas)
-        return _follow_sweep(client, find.attach_sweep(client, name))
+            return _follow_job(attach_job(client, name), tail, all_replicas=all_replicas)
+        return _follow_sweep(client, attach_sweep(client, name))
     except KeyboardInterrupt:
         message(_detach_text(client, reference))
         return CommandExitCode.INTERRUPTED

@@ -10,14 +10,12 @@ import typer
 
 from tfdist.cli import completion
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import ClusterOptions
-from tfdist.cli.exit_code import CommandExitCode
-from tfdist.cli.find import attach, to_copy
+from tfdist.cli.connection import ClusterOptions, attach_job, to_copy
+from tfdist.cli.errors import CommandExitCode
 from tfdist.cli.output import GREEN, RED, YELLOW, has_colour, message, width_of, write_lines
 from tfdist.cli.tables import Column, text_rows
-from tfdist.client.check import Check, Result
 from tfdist.client.client import Client
-from tfdist.client.doctor import diagnose
+from tfdist.client.doctor import Check, Result, diagnose
 from tfdist.messages import count
 
 _COLOURS: Final[Mapping[str, str]] = {Result.OK: GREEN, Result.WARNING: YELLOW, Result.PROBLEM: RED}
@@ -42,7 +40,7 @@ def doctor(
     Exits 0 without problems, or 1 if there is a problem, 2 if a request fails.
     """
     client = connection.client()
-    job = attach(client, name).job if name else None
+    job = attach_job(client, name).job if name else None
     checks = []
     for check in diagnose(client, job):
         checks.append(check)

@@ -12,11 +12,9 @@ from pydantic import ValidationError
 
 from tfdist.api.v1 import TFDistJob
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import ClusterOptions
+from tfdist.cli.connection import ClusterOptions, attach_job
 from tfdist.cli.console import RunConsole
-from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import CommandExitCode
-from tfdist.cli.find import attach
+from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.options import AllReplicas, JobName, replica_argument, seconds
 from tfdist.cli.output import message
 from tfdist.client.container_log import LogLine, LogOptions, log_source
@@ -66,7 +64,7 @@ def logs(
     pattern = _pattern(grep)
     since_seconds = None if since is None else seconds(since, "--since")
     client = connection.client()
-    handle = attach(client, name)
+    handle = attach_job(client, name)
     replicas = selected_replicas(handle.job, replica, all_replicas=all_replicas)
     attempt = _previous(handle.job, attempt) if previous else attempt
     options = LogOptions(replicas=replicas, attempt=attempt, since=since_seconds, tail=tail)

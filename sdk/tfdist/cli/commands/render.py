@@ -9,7 +9,7 @@ from tfdist import validation
 from tfdist.api.v1 import TFDistJob
 from tfdist.cli import jobs, manifests
 from tfdist.cli.command_line import command
-from tfdist.cli.exit_code import CommandExitCode
+from tfdist.cli.errors import CommandExitCode
 from tfdist.cli.options import File, ManifestFormat
 from tfdist.desired.objects import objects
 

@@ -12,10 +12,8 @@ from typing import Annotated
 import typer
 
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import ClusterOptions
-from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import CommandExitCode
-from tfdist.cli.find import attach
+from tfdist.cli.connection import ClusterOptions, attach_job
+from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.options import JobName
 from tfdist.cli.output import message
 from tfdist.client.report import CONTENTS, File, Report
@@ -45,7 +43,7 @@ def report(
     timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target = output or Path(f"tfdist-report-{name}-{timestamp}.tar.gz")
     _check(target)
-    report = Report(client, attach(client, name).job)
+    report = Report(client, attach_job(client, name).job)
     write(target, report.files(), target.name.removesuffix(".tar.gz"))
     print(target)
     unread = f", {count(len(report.unread), 'part')} could not be read" if report.unread else ""

@@ -19,8 +19,7 @@ from tfdist.cli.config_maps import config_maps
 from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.console import RunConsole
 from tfdist.cli.documents import Document
-from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import CommandExitCode
+from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.findings import finding
 from tfdist.cli.new_job import NewJobOptions, is_script, script_job, script_of
 from tfdist.cli.output import message

@@ -9,10 +9,8 @@ import typer
 
 from tfdist.cli import documents
 from tfdist.cli.command_line import command
-from tfdist.cli.document_kind import DocumentKind, classify
-from tfdist.cli.documents import Document
-from tfdist.cli.errors import DocumentError
-from tfdist.cli.exit_code import CommandExitCode
+from tfdist.cli.documents import Document, DocumentKind, classify
+from tfdist.cli.errors import CommandExitCode, DocumentError
 from tfdist.cli.findings import Finding, findings
 from tfdist.cli.manifests import write_json_document
 from tfdist.cli.options import Files
