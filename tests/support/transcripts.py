@@ -100,7 +100,7 @@ def terminal(width: int | None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in _CLOCKS:
             patch.setattr(f"tfdist.{module}.datetime", Clock)
-        patch.setattr("tfdist.cli.commands.report.time", clock)
+        patch.setattr("tfdist.cli.commands.doctor.time", clock)
         patch.setenv("COLUMNS", str(width or 80))
         patch.setenv("TERM", "xterm")
         patch.setenv("NO_COLOR", "1")

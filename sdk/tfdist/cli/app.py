@@ -39,14 +39,14 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "shell": Entry("shell:shell", "Open a shell, or run the command after `--`, in the container of a replica."),
     "stacks": Entry("stacks:stacks", "Print the current Python stacks of the replicas."),
     "doctor": Entry("doctor:doctor", "Check the cluster, your rights and the namespace, and a job that has problems."),
-    "report": Entry("report:report", "Write one file for a bug report."),
+    "report": Entry("doctor:report", "Write one file for a bug report."),
     "top": Entry("usage:top", "Show what jobs use and do now: GPUs and requested CPUs, step, throughput, step time."),
     "cost": Entry(
         "usage:cost", "Show the GPU and CPU hours of jobs, and how much of that time was productive or lost."
     ),
     "init": Entry("init:init", "Write a first manifest after a few questions."),
     "validate": Entry("validate:validate", "Check TFDistJobs and TFDistSweeps offline."),
-    "render": Entry("render:render", "Print every object that the controller would create."),
+    "render": Entry("validate:render", "Print every object that the controller would create."),
     "convert": Entry(
         "convert:convert", "Convert TFJobs to TFDistJobs, and Katib Experiments of TFJobs to TFDistSweeps."
     ),

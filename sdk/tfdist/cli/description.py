@@ -16,10 +16,9 @@ from tfdist.api.status import (
     TFDistJobStatus,
 )
 from tfdist.cli.kinds import JOB, Kind
-from tfdist.cli.object_table import PHASE_COLOURS, cell, phase_of
+from tfdist.cli.object_table import PHASE_COLOURS, amount, cell, percentage, phase_of, spent
 from tfdist.cli.output import RESET, one_line
 from tfdist.cli.tables import age, ages, text_table, wrapped
-from tfdist.cli.usage_table import amount, percentage, spent
 from tfdist.messages import count
 from tfdist.outcome import find_condition, root_cause
 from tfdist.printable import printable

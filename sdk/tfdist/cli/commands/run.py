@@ -15,12 +15,12 @@ from tfdist.api.v1 import TFDistJob
 from tfdist.cli import jobs
 from tfdist.cli.command_line import command
 from tfdist.cli.commands.submit import Code, Env, Gpus, Image, Include, Name, Set, SubmitOptions, Words, Workers, create
-from tfdist.cli.config_maps import config_maps
 from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.console import RunConsole
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.findings import finding
+from tfdist.cli.jobs import config_maps
 from tfdist.cli.new_job import NewJobOptions, is_script, script_job, script_of
 from tfdist.cli.output import message
 from tfdist.local.commands import launcher_installed

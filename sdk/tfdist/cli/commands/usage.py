@@ -20,9 +20,9 @@ from tfdist.cli.connection import ClusterOptions, attach_job, name_of
 from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.kinds import JOB
 from tfdist.cli.manifests import write_json_document
+from tfdist.cli.object_table import Prices, Spent, cost_table, spent, top_table, total
 from tfdist.cli.options import AllNamespaces, OptionalJobName, seconds
 from tfdist.cli.output import has_colour, message, width_of, write_lines
-from tfdist.cli.usage_table import Prices, Spent, cost_table, spent, top_table, total
 from tfdist.client.api_server import jobs_path
 from tfdist.client.client import Client
 from tfdist.client.errors import ClientError
