@@ -27,7 +27,7 @@ from support.sweeps import sweep_manifest
 from tfdist.api.gang_status import GangStatus
 from tfdist.api.sweep import SweepEarlyStopping, TFDistSweep, TFDistSweepSpec
 from tfdist.api.sweep_status import TFDistSweepStatus
-from tfdist.client.masking import Masking
+from tfdist.client.report import Masking
 from tfdist.contract import JOB_ENV, Restarts, Role, Task
 from tfdist.failure_classification import EVICTED
 from tfdist.observed.gang_state import GangState, gang_state
@@ -396,8 +396,8 @@ TABLE: tuple[Row, ...] = (
         lambda n: [(JOB_ENV, json.dumps({"training": {"config": dict.fromkeys(names(n), 1)}}))],
     ),
     *texts("tfdist.url_credentials.without_credentials", HOSTILE | SECRETS),
-    *texts("tfdist.client.masking.patterns_masked", HOSTILE | SECRETS),
-    *texts("tfdist.client.masking.Masking.text", SECRETS, Masking(), path="a"),
+    *texts("tfdist.client.report.patterns_masked", HOSTILE | SECRETS),
+    *texts("tfdist.client.report.Masking.text", SECRETS, Masking(), path="a"),
     *texts("tfdist.printable.escaped_json", QUOTED),
     *texts("tfdist.messages.shorten", {"letters": repeated("a")}),
     *texts("tfdist.messages.format_value", QUOTED),

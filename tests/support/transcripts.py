@@ -26,7 +26,7 @@ GOLDEN: Final = pathlib.Path(__file__).parents[1] / "unit/golden_cli"
 WIDTHS: Final = (80, 200, None)
 """Columns of a terminal; None is no terminal."""
 
-_CLOCKS: Final = ("cli.commands.show", "cli.commands.events", "cli.commands.cost", "client.job_handle", "client.doctor")
+_CLOCKS: Final = ("cli.commands.show", "cli.commands.usage", "client.job_handle", "client.doctor")
 _GENERATED: Final = ((re.compile(r"-code-[0-9a-f]{8}\b"), "-code-1b3cf334"),)
 """The hash of an archive depends on the version of zlib."""
 
@@ -100,7 +100,7 @@ def terminal(width: int | None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in _CLOCKS:
             patch.setattr(f"tfdist.{module}.datetime", Clock)
-        patch.setattr("tfdist.cli.commands.report.time", clock)
+        patch.setattr("tfdist.cli.commands.doctor.time", clock)
         patch.setenv("COLUMNS", str(width or 80))
         patch.setenv("TERM", "xterm")
         patch.setenv("NO_COLOR", "1")

@@ -7,8 +7,8 @@ from support.factories import manifest
 
 from tfdist.cli.commands.attach import _Phases
 from tfdist.cli.console import RunConsole
+from tfdist.client.container_log import LogSource
 from tfdist.client.job import Job
-from tfdist.client.logs import LogSource
 
 
 def job(step: int, attempt: int = 0) -> Job:

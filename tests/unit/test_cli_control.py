@@ -9,8 +9,8 @@ from support.stored_jobs import stored
 
 from tfdist.api.status import JobPhase
 from tfdist.cli.commands import attach, control, show
+from tfdist.cli.connection import to_copy
 from tfdist.cli.errors import CommandError
-from tfdist.cli.find import to_copy
 from tfdist.cli.kinds import Reference
 from tfdist.client.api_server import ApiServer
 from tfdist.client.client import Client

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from support.stored_jobs import EVENTS, FAILED, JOBS, LATER, NEWER, RUNNING, UNSCHEDULABLE, event, stored
 from support.transcripts import WIDTHS, check
 
-from tfdist.cli.commands.events import event_table
+from tfdist.cli.commands.show import event_table
 from tfdist.cli.description import description
 from tfdist.cli.errors import CommandError
 from tfdist.cli.kinds import JOB, SWEEP, Kind, Reference

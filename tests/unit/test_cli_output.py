@@ -200,11 +200,9 @@ class Forward:
 @pytest.fixture
 def forwarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forwarded ports that are free ones, until a Ctrl-C that comes at once."""
-    for command in ("port_forward", "tensorboard"):
-        module = f"tfdist.cli.commands.{command}"
-        monkeypatch.setattr(f"{module}.PortForward", Forward)
-        monkeypatch.setattr(f"{module}.wait_for_interrupt", lambda: None)
-    monkeypatch.setattr("tfdist.cli.commands.tensorboard._answers", lambda _: True)
+    monkeypatch.setattr("tfdist.cli.commands.port_forward.PortForward", Forward)
+    monkeypatch.setattr("tfdist.cli.commands.port_forward.wait_for_interrupt", lambda: None)
+    monkeypatch.setattr("tfdist.cli.commands.port_forward._answers", lambda _: True)
 
 
 @every_width
@@ -223,7 +221,7 @@ def test_the_states_that_a_tensorboard_starts_in_are_shown_before_its_address(
 
     cluster.objects[f"{JOBS}/fashion"] = state("Running", tensorBoard={})
     put_pod(cluster, "tensorboard-5c9d8f7b6-x2v4z", is_running=False)
-    monkeypatch.setattr("tfdist.cli.commands.tensorboard.threading.Event", lambda: SimpleNamespace(wait=become_ready))
+    monkeypatch.setattr("tfdist.cli.commands.port_forward.threading.Event", lambda: SimpleNamespace(wait=become_ready))
 
     check("tensorboard", transcript(width, lambda shown: shown.run("tfdist tensorboard fashion --no-open")))
 
@@ -248,6 +246,6 @@ def test_the_stacks_of_each_replica_are_below_its_name(
     cluster: StoredCluster, width: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_pod(cluster, "worker-2", is_running=False)
-    monkeypatch.setattr("tfdist.client.stacks.connected", serving)
+    monkeypatch.setattr("tfdist.client.port_forward.connected", serving)
 
     check("stacks", transcript(width, lambda shown: shown.run("tfdist stacks fashion")))

@@ -10,7 +10,7 @@ import yaml
 from support.factories import UID, manifest
 
 from tfdist.api.v1 import TFDistJob
-from tfdist.cli.commands import render as command
+from tfdist.cli.commands import validate as command
 from tfdist.cli.main import main
 
 

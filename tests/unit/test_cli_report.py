@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tfdist.cli.commands import report
+from tfdist.cli.commands import doctor as command
 from tfdist.cli.errors import CommandError
-from tfdist.client.masking import Masking
-from tfdist.client.report import File
+from tfdist.client.report import File, Masking
 from tfdist.url_credentials import MASK
 
 Json = dict[str, Any]
@@ -124,10 +123,10 @@ def test_a_report_is_written_completely_or_not_at_all(tmp_path: pathlib.Path) ->
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        report.write(tmp_path / "r.tar.gz", cut(), "r")
+        command.write(tmp_path / "r.tar.gz", cut(), "r")
     assert list(tmp_path.iterdir()) == []
 
-    report.write(tmp_path / "r.tar.gz", [File("job.json", b"{}")], "r")
+    command.write(tmp_path / "r.tar.gz", [File("job.json", b"{}")], "r")
     with tarfile.open(tmp_path / "r.tar.gz") as archive:
         assert archive.getnames() == ["r/job.json"]
     assert [each.name for each in tmp_path.iterdir()] == ["r.tar.gz"]
@@ -141,5 +140,5 @@ def test_a_report_never_replaces_a_file(tmp_path: pathlib.Path) -> None:
         yield File("job.json", b"{}")
 
     with pytest.raises(CommandError, match="exists already"):
-        report.write(target, files(), "r")
+        command.write(target, files(), "r")
     assert target.read_text() == "mine"

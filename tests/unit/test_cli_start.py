@@ -17,8 +17,8 @@ from support.tfjobs import tfjob
 
 from tfdist import __version__
 from tfdist.cli import documents
+from tfdist.cli.app import COMMANDS, SWEEP_COMMANDS
 from tfdist.cli.command_line import Entry
-from tfdist.cli.command_table import COMMANDS, SWEEP_COMMANDS
 from tfdist.cli.errors import MISSING_EXTRA
 from tfdist.cli.main import main
 

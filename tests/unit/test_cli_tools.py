@@ -12,9 +12,8 @@ from tfdist.cli.commands import port_forward
 from tfdist.cli.errors import CommandError
 from tfdist.client import doctor, websocket
 from tfdist.client import exec as process
-from tfdist.client.check import Result
 from tfdist.client.client import Client
-from tfdist.client.doctor import check_job
+from tfdist.client.doctor import Result, check_job
 from tfdist.client.errors import NotPossible
 from tfdist.client.job import Job
 from tfdist.client.port_forward import PortForward, copy

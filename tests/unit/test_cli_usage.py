@@ -11,10 +11,10 @@ import pytest
 from rich.cells import cell_len
 from support.stored_jobs import FAILED, JOBS, LATER, NEW, RUNNING, at, stored
 
-from tfdist.cli.commands.cost import document, read_prices
+from tfdist.cli.commands.usage import document, read_prices
 from tfdist.cli.errors import CommandError
 from tfdist.cli.main import main
-from tfdist.cli.usage_table import Prices, Spent, cost_table, spent, top_table, total
+from tfdist.cli.object_table import Prices, Spent, cost_table, spent, top_table, total
 from tfdist.client.errors import Forbidden
 from tfdist.client.watch import watch_collection
 

@@ -2,18 +2,19 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import cast
 
 import pytest
 from support.factories import manifest
+from support.polling import WAIT_SECONDS, wait_for
 
 from tfdist.client.api_server import ApiServer, Json, Query
+from tfdist.client.container_log import ContainerLog, LogOptions, LogSource
 from tfdist.client.errors import NoCluster, NotFound
-from tfdist.client.follow import follow
 from tfdist.client.job import Job
-from tfdist.client.logs import ContainerLog, LogOptions, LogServer, LogSource
+from tfdist.client.logs import LogEvent, follow
 from tfdist.client.watch import patiently
 
 HOUR = 3600.0
@@ -119,7 +120,9 @@ def test_the_time_for_which_a_computer_slept_is_part_of_the_window_of_a_log(monk
             raise NoCluster("the computer slept")
 
     source = LogSource("fashion-worker-0", "team", "uid-1", "worker", 0, 0, "tensorflow", ended=False)
-    assert not [*ContainerLog(cast("LogServer", Empty()), source, LogOptions(since=10)).batches(follow=True)]
+    assert not [
+        *ContainerLog(cast("ApiServer", Empty()), source, LogOptions(since=10), threading.Event()).batches(follow=True)
+    ]
 
     assert windows[0] == 10
     assert windows[1] >= HOUR + 10
@@ -134,3 +137,39 @@ def test_the_end_of_a_log_follows_its_last_line() -> None:
     assert isinstance(last_lines, list)
     assert isinstance(end, LogSource)
     assert (end.name, end.attempt) == ("worker-0", 0)
+
+
+class EndlessLog(FinishedJob):
+    """A job whose log has no end; each part of it is a line of 64 KiB."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = 0
+        self.is_closed = threading.Event()
+
+    @contextmanager
+    def stream(self, path: str, query: Query | None = None) -> Iterator[Iterator[bytes]]:
+        with super().stream(path, query) as parts:
+            yield parts
+        self.is_closed.set()
+
+    def _parts(self) -> Iterator[bytes]:
+        while True:
+            self.sent += 1
+            yield b"2030-01-01T00:00:00Z " + b"x" * (2**16 - 1) + b"\n"
+
+
+def test_a_log_is_read_ahead_of_its_reader_up_to_a_limit() -> None:
+    """Given a log without an end, when its reader is slow, then it is at most 512 KiB behind; then it leaves."""
+    cluster, taken = EndlessLog(), 0
+    events = follow(cluster.api, cluster.watch, cluster.job, LogOptions())
+    for event in events:
+        taken += len(event) if isinstance(event, list) else 0
+        wait_for("lines that wait for the reader", lambda: cluster.sent >= taken + 3)  # noqa: B023  called at once
+        assert cluster.sent - taken <= 8
+        if taken > 100:
+            break
+
+    cast("Generator[LogEvent, None, None]", events).close()
+
+    assert cluster.is_closed.wait(WAIT_SECONDS)

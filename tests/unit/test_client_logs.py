@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given, settings
@@ -11,10 +11,17 @@ from hypothesis import strategies as st
 from support.log_kubelet import Log
 
 from tfdist.client import watch
-from tfdist.client.api_server import Json, Query
+from tfdist.client.api_server import ApiServer, Json, Query
+from tfdist.client.container_log import (
+    LONGEST_LINE,
+    ContainerLog,
+    LogLine,
+    LogOptions,
+    LogSource,
+    log_source,
+    split_lines,
+)
 from tfdist.client.errors import Forbidden, Invalid, NoCluster, NotFound
-from tfdist.client.log_stream import LONGEST_LINE, LineSplitter, LogLine
-from tfdist.client.logs import ContainerLog, LogOptions, LogSource, log_source
 
 SOURCE = LogSource("fashion-worker-0", "team", "uid-1", "worker", 0, 0, "tensorflow", ended=False)
 
@@ -73,7 +80,7 @@ def pod(state: Json, **status: Any) -> Json:
 
 
 def read(cluster: Cluster, **options: Any) -> list[LogLine]:
-    log = ContainerLog(cluster, SOURCE, LogOptions(**options), NoPause())
+    log = ContainerLog(cast("ApiServer", cluster), SOURCE, LogOptions(**options), NoPause())
     return [line for batch in log.batches(follow=True) for line in batch]
 
 
@@ -231,8 +238,8 @@ def test_a_stream_resumes_a_second_before_the_last_line_and_names_the_container(
 
 def test_times_with_an_offset_are_those_of_the_same_second_in_utc() -> None:
     cluster = Cluster([], [[]])
-    (line,) = LineSplitter().feed(b"2030-01-01T02:00:07.500000000+02:00 a\n")
-    (same,) = LineSplitter().feed(b"2030-01-01T00:00:07.250000000Z b\n")
+    (((line,), _),) = split_lines([b"2030-01-01T02:00:07.500000000+02:00 a\n"])
+    (((same,), _),) = split_lines([b"2030-01-01T00:00:07.250000000Z b\n"])
 
     assert line.second == same.second
     assert not texts(cluster)

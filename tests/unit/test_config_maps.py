@@ -7,8 +7,8 @@ import yaml
 from support.examples import FOLDER, MANIFESTS, job
 
 from tfdist.cli import jobs
-from tfdist.cli.config_maps import config_maps
 from tfdist.cli.errors import CommandError
+from tfdist.cli.jobs import config_maps
 from tfdist.local.job import LocalJob, Machine
 from tfdist.local.volumes import Sources
 from tfdist.validation import parse

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tfdist.client.code_archive import pack_folder
-from tfdist.client.masking import Masking
+from tfdist.client.report import Masking
 
 KEY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7"
 PEM = f"-----BEGIN {{0}}PRIVATE KEY-----\n{KEY}\n{KEY[::-1]}\n-----END {{0}}PRIVATE KEY-----\n"

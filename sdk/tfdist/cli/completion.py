@@ -110,7 +110,7 @@ def _contexts(ctx: typer.Context) -> dict[str, str]:
 
 
 def _names(client: "Client", kind: Kind) -> list[str]:
-    from tfdist.client.paths import jobs_path, sweeps_path  # noqa: PLC0415  as above
+    from tfdist.client.api_server import jobs_path, sweeps_path  # noqa: PLC0415  as above
 
     return _listed(client, (jobs_path if kind is JOB else sweeps_path)(client.namespace))
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from tfdist.cli import manifests
 from tfdist.cli.commands import attach
-from tfdist.cli.exit_code import CommandExitCode
-from tfdist.cli.find import to_copy
+from tfdist.cli.connection import to_copy
+from tfdist.cli.errors import CommandExitCode
 from tfdist.cli.kinds import JOB, Reference
 from tfdist.cli.output import collected_warnings, message, show_warnings
 

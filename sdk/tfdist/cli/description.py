@@ -1,11 +1,12 @@
 """The text of `tfdist describe`: a pure function of a job and its events, or of a sweep."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from tfdist.api.condition import StatusCondition
+from tfdist.api.history_status import AttemptStatus
 from tfdist.api.status import (
     ConditionType,
     EvaluationResult,
@@ -14,9 +15,8 @@ from tfdist.api.status import (
     ReplicaFailure,
     TFDistJobStatus,
 )
-from tfdist.cli.history_sections import attempt_lines, usage_fields
 from tfdist.cli.kinds import JOB, Kind
-from tfdist.cli.object_table import PHASE_COLOURS, cell, phase_of
+from tfdist.cli.object_table import PHASE_COLOURS, amount, cell, percentage, phase_of, spent
 from tfdist.cli.output import RESET, one_line
 from tfdist.cli.tables import age, ages, text_table, wrapped
 from tfdist.messages import count
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tfdist.client.job import Job
     from tfdist.client.stored import StoredObject
     from tfdist.client.sweep import Sweep
+
 
 _LABEL: Final = 17
 _LAST_EVENTS: Final = 20
@@ -318,3 +319,48 @@ def _best(sweep: "Sweep", width: int | None) -> list[str]:
 
 def _parameters(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={cell(value)}" for name, value in values.items())
+
+
+def usage_fields(job: "Job", now: datetime) -> Iterator[tuple[str, str]]:
+    """Yield label and text of what a job used up to a time; none before its first pod."""
+    usage = job.status.usage
+    if usage is None:
+        return
+    use = spent(job, now)
+    for label, hours, now_used in (("GPU", use.gpu_hours, usage.gpus), ("CPU", use.cpu_hours, usage.cpus)):
+        yield f"{label} Hours", f"{hours:,.2f}" + (f" ({amount(now_used)} in use)" if now_used else "")
+    if usage.productive_seconds is not None:
+        for label, seconds, share in (
+            ("Productive", usage.productive_seconds, use.productive),
+            ("Lost", usage.lost_seconds or 0.0, use.lost),
+        ):
+            of_all = f" ({percentage(share)} of the time of all attempts)" if share is not None else ""
+            yield label, f"{age(timedelta(seconds=seconds))}{of_all}"
+
+
+def attempt_lines(job: "Job", now: datetime, width: int | None) -> list[str]:
+    """Return the table of the attempts of a job; empty without one."""
+    attempts = job.status.attempts or []
+    if not attempts:
+        return []
+    rows = [[*_attempt_cells(attempt, now), _attempt_end(attempt)] for attempt in attempts]
+    headings = ("Attempt", "Age", "Duration", "Steps", "Recovered", "End")
+    return ["Attempts:", *text_table(headings, rows, width=width)]
+
+
+def _attempt_cells(attempt: AttemptStatus, now: datetime) -> list[str]:
+    begun = parse_time(attempt.started_at)
+    end = parse_time(attempt.ended_at) if attempt.ended_at else now
+    number = str(attempt.attempt) if attempt.round is None else f"{attempt.attempt}, round {attempt.round}"
+    step_range = "" if attempt.to_step is None else f"{attempt.from_step or 0}-{attempt.to_step}"
+    recovery_seconds = attempt.seconds_to_recover
+    recovery = "" if recovery_seconds is None else age(timedelta(seconds=recovery_seconds))
+    return [number, age(now - begun), age(end - begun), step_range, recovery]
+
+
+def _attempt_end(attempt: AttemptStatus) -> str:
+    if attempt.ended_at is None:
+        return ""
+    node = f" on {attempt.node}" if attempt.node else ""
+    cause = f": {attempt.root_cause}{node}" if attempt.root_cause else ""
+    return one_line(printable(f"{attempt.reason or 'ended'}{cause}"))

@@ -1,21 +1,34 @@
-"""Reads the documents of files, folders and standard input, with the positions of their fields."""
+"""Reads the documents of files, folders and standard input, with their kinds and the positions of their fields."""
 
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn
 
-from yaml.nodes import Node
+from yaml.nodes import MappingNode, Node, SequenceNode
 
-from tfdist.cli import location, yaml_loader
+from tfdist.api.resource import API_VERSION, GROUP, KIND
+from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND
+from tfdist.cli import yaml_loader
 from tfdist.cli.errors import DocumentError, Position
+from tfdist.cli.yaml_loader import key_text
 
 STDIN: Final = "-"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 MAX_BYTES: Final = 64 << 20
 """Larger files are rejected; the API server rejects objects above 3 MiB."""
+
+_INDEX: Final = re.compile(r"\.?\[(\d+)\]")
+_AFTER_KEY: Final = ("", ".", "[")
+
+Place = tuple[Node, Node, str]
+"""The node of a key or an item, the node of its value, and the rest of a path."""
+
+_KUBEFLOW: Final = "kubeflow.org/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +45,11 @@ class Document:
 
     def locate(self, path: str) -> Position:
         """Return the position of the field `path`, or of the deepest part of the path that exists."""
-        return location.find(self.root, f"{self.prefix}{path}") if self.root else Position(1, 1)
+        return position_of(self.root, f"{self.prefix}{path}") if self.root else Position(1, 1)
 
     def node(self, path: str) -> Node | None:
         """Return the YAML node of the field `path`, of the whole document for an empty path; None if it is absent."""
-        return location.node_at(self.root, f"{self.prefix}{path}".removesuffix(".")) if self.root else None
+        return node_at(self.root, f"{self.prefix}{path}".removesuffix(".")) if self.root else None
 
 
 def read_all(paths: Iterable[str], unreadable: Callable[[DocumentError], None]) -> Iterator[Document]:
@@ -89,7 +102,7 @@ def parse(content: bytes, source: str) -> Iterator[Document]:
         for item, prefix in _unfold(value, ""):
             number += 1
             if not isinstance(item, dict):
-                position = location.find(root, prefix.rstrip("."))
+                position = position_of(root, prefix.rstrip("."))
                 raise DocumentError(source, _not_a_manifest(item), position)
             yield Document(item, source, number, root, prefix)
 
@@ -141,3 +154,96 @@ def _text(content: bytes, source: str) -> str:
 def _not_a_manifest(value: Any) -> str:
     kind = "a list" if isinstance(value, list) else repr(value)
     return f"a manifest is a mapping with apiVersion and kind; got {kind:.60}"
+
+
+def position_of(root: Node, path: str) -> Position:
+    """Return the position of the deepest key or list item of `path` that exists.
+
+    The longest matching key wins: `limits.nvidia.com/gpu` finds the same key as `limits['nvidia.com/gpu']`.
+    """
+    mark = _deepest(root, path)[0].start_mark
+    return Position(mark.line + 1, mark.column + 1)
+
+
+def node_at(root: Node, path: str) -> Node | None:
+    """Return the value at `path`, or None if it does not exist."""
+    _, node, remaining = _deepest(root, path)
+    return None if remaining else node
+
+
+def _deepest(root: Node, path: str) -> Place:
+    place = (root, root, path)
+    while place[2] and (step := min(_steps(*place[1:]), key=lambda candidate: len(candidate[2]), default=None)):
+        place = step
+    return place
+
+
+def _steps(node: Node, path: str) -> Iterator[Place]:
+    """Yield the item or the keys of a node that `path` begins with."""
+    if isinstance(node, SequenceNode):
+        index = _INDEX.match(path)
+        if index and int(index[1]) < len(node.value):
+            item = node.value[int(index[1])]
+            yield item, item, path[index.end() :]
+    for key, value in node.value if isinstance(node, MappingNode) else ():
+        text, bare = key_text(key), path.removeprefix(".")
+        for form in (text, f"['{text}']", f'["{text}"]'):
+            if bare.startswith(form) and bare[len(form) : len(form) + 1] in _AFTER_KEY:
+                yield key, value, bare[len(form) :]
+
+
+class DocumentKind(Enum):
+    """Kind of a document."""
+
+    JOB = auto()
+    SWEEP = auto()
+    TFJOB = auto()
+    OTHER = auto()
+
+
+_SERVED: Final = {
+    KIND: (API_VERSION, DocumentKind.JOB),
+    SWEEP_KIND: (SWEEP_API_VERSION, DocumentKind.SWEEP),
+}
+"""apiVersion of each kind of this project."""
+
+
+class UnknownKind(ValueError):  # noqa: N818  reads well where it is caught
+    """apiVersion or kind is missing or misspelled: path of the field, and the message with the remedy."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path, self.message = path, message
+
+
+def classify(manifest: Mapping[str, Any]) -> DocumentKind:
+    """Return the kind of `manifest`.
+
+    Raises:
+        UnknownKind: apiVersion or kind is missing, or misspelled so that no API server serves it.
+    """
+    api_version, kind = (_required_text(manifest, field) for field in ("apiVersion", "kind"))
+    if api_version.startswith(_KUBEFLOW):
+        return DocumentKind.TFJOB if kind == "TFJob" else DocumentKind.OTHER
+    is_own_group = api_version.partition("/")[0] == GROUP
+    meant = next((name for name in _SERVED if name.lower() == kind.lower()), None)
+    if not is_own_group and meant is None:
+        return DocumentKind.OTHER
+    meant = meant or (SWEEP_KIND if api_version == SWEEP_API_VERSION else KIND)
+    served_version, result = _SERVED[meant]
+    if api_version != served_version:
+        is_known = api_version in {version for version, _ in _SERVED.values()}
+        fact = f"{api_version} has no kind {kind}" if is_known else f"unknown version {api_version!r}"
+        raise UnknownKind("apiVersion", f"{fact}; write {served_version}")
+    if kind != meant:
+        raise UnknownKind("kind", f"{served_version} has no kind {kind!r}; write {meant}")
+    return result
+
+
+def _required_text(manifest: Mapping[str, Any], field: str) -> str:
+    value = manifest.get(field)
+    if value is None or value == "":
+        raise UnknownKind(field, f"required value; a job has apiVersion: {API_VERSION} and kind: {KIND}")
+    if not isinstance(value, str):
+        raise UnknownKind(field, f"must be text; got {value!r:.60}")
+    return value

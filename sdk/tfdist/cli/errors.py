@@ -1,5 +1,6 @@
-"""Errors that end a command with a message for the user."""
+"""Errors that end a command with a message for the user, and the exit codes of commands."""
 
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 MISSING_EXTRA: Final = "the command needs packages that are not installed: pip install 'tfdist[cli]'"
@@ -33,3 +34,19 @@ class DocumentError(CommandError):
         location = f"{source}:{position.line}:{position.column}" if position else source
         super().__init__(f"{location}: {message}")
         self.source, self.message, self.position = source, message, position
+
+
+class CommandExitCode(IntEnum):
+    """An exit code of a command."""
+
+    OK = 0
+    NEGATIVE = 1
+    """The answer is no: a manifest is invalid, or a job has ended in another phase than the one waited for."""
+    FAILED = 2
+    """The command could not do it: wrong usage, an unreadable file, a rejected request."""
+    BUG = 70
+    TIMEOUT = 124
+    """As `timeout(1)`, and as a job that exceeded a deadline."""
+    INTERRUPTED = 130
+    """By Ctrl-C, as shells report it; a job that was followed goes on."""
+    CLOSED_PIPE = 141

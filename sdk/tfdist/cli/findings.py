@@ -1,13 +1,17 @@
-"""Errors and warnings about fields of documents, with their positions in the file."""
+"""Errors and warnings about fields of documents, with their positions in the file.
+
+Text such as `y`, `no` and `010` that kubectl reads as a boolean or a number gets a hint to write it in quotes.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TextIO
 
-from tfdist import validation
-from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
-from tfdist.cli.documents import Document
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from tfdist import messages, validation
+from tfdist.cli.documents import Document, DocumentKind, UnknownKind, classify
 from tfdist.cli.output import coloured, one_line, write_lines
-from tfdist.cli.yaml_hints import as_written, converted_keys
+from tfdist.cli.yaml_loader import is_unquoted, key_text, plain
 from tfdist.validation import FieldError, ValidationFailed
 
 Severity = Literal["error", "warning"]
@@ -79,3 +83,39 @@ _CHECKS: Final = {DocumentKind.JOB: _check_job, DocumentKind.SWEEP: _check_sweep
 def errors(document: Document) -> Iterator[Finding]:
     """Yield the errors of a TFDistJob or TFDistSweep, or of a document with a misspelled apiVersion or kind."""
     yield from (item for item in findings(document) if item.severity == "error")
+
+
+def as_written(document: Document, path: str, message: str) -> str:
+    """Return the error `message` about the field `path` with the scalar as written, if a string has to be quoted."""
+    _, marker, advice = message.partition(messages.MUST_BE_STRING)
+    node = document.node(path) if marker else None
+    if not isinstance(node, ScalarNode) or not is_unquoted(node) or not node.value:
+        return message
+    return f"{node.value} is {_kind(node.value)} in YAML; write {messages.format_value(node.value)}{advice}"
+
+
+def converted_keys(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield the path and a warning for each key that kubectl reads as other text than written."""
+    pending: list[tuple[tuple[str | int, ...], Node | None]] = [((), document.node(""))]
+    visited: set[int] = set()
+    while pending:
+        location, node = pending.pop()
+        if id(node) in visited:  # an alias
+            continue
+        visited.add(id(node))
+        if isinstance(node, SequenceNode):
+            pending += [((*location, index), item) for index, item in enumerate(node.value)]
+        elif isinstance(node, MappingNode):
+            for key, value in node.value:
+                text = key_text(key)
+                place = (*location, text)
+                pending.append((place, value))
+                if is_unquoted(key) and text != key.value and id(key) not in visited:
+                    visited.add(id(key))  # a mapping that another merges
+                    advice = f'kubectl reads it as "{text}"; write {messages.format_value(key.value)}'
+                    yield messages.join_path(place), f"the key {key.value} is {_kind(key.value)} in YAML, {advice}"
+
+
+def _kind(text: str) -> str:
+    value = plain(text)
+    return "null" if value is None else "a boolean" if isinstance(value, bool) else "a number"

@@ -9,7 +9,7 @@ from typing import Final
 
 from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.training import SCRIPT_SUFFIX
-from tfdist.cli import scalars
+from tfdist.cli.yaml_loader import reads_as_text
 from tfdist.podspec.resources import NVIDIA_GPU
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/_][-A-Za-z0-9/_.*:]*(?<!:)")
@@ -70,7 +70,7 @@ def text(answers: Answers, file: str, schema: str) -> str:
 
 
 def _text(value: str) -> str:
-    return value if _PLAIN.fullmatch(value) and scalars.reads_as_text(value) else json.dumps(value, ensure_ascii=False)
+    return value if _PLAIN.fullmatch(value) and reads_as_text(value) else json.dumps(value, ensure_ascii=False)
 
 
 def _indented(lines: Iterator[str], columns: int) -> Iterator[str]:

@@ -1,13 +1,14 @@
-"""Selects the valid jobs or sweeps of a file, for commands that process them."""
+"""What a file contains for a command: its valid jobs or sweeps, and the ConfigMaps that belong to them."""
 
 import sys
-from typing import Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 from tfdist.api.resource import KIND
 from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.cli import documents
-from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
-from tfdist.cli.documents import Document
+from tfdist.cli.documents import STDIN, Document, DocumentKind, UnknownKind, classify
 from tfdist.cli.errors import CommandError, DocumentError
 from tfdist.cli.findings import errors
 from tfdist.cli.output import message
@@ -94,3 +95,50 @@ def _is_of(document: Document, kind: DocumentKind) -> bool:
         return classify(document.value) is kind
     except UnknownKind:
         return True
+
+
+def config_maps(inputs: Sequence[Document], namespace: str) -> dict[str, Mapping[str, Any]]:
+    """Return the ConfigMaps for a job of `namespace`, by name.
+
+    Raises:
+        CommandError: a file of a kustomization cannot be read.
+    """
+    result: dict[str, Mapping[str, Any]] = {}
+    for document in inputs:
+        kind, value = document.value.get("kind"), document.value
+        if kind == "ConfigMap":
+            metadata = value.get("metadata") or {}
+            if metadata.get("namespace", namespace) == namespace:
+                result[str(metadata.get("name"))] = value
+        elif kind == "Kustomization":
+            for generator in value.get("configMapGenerator") or ():
+                result[str(generator.get("name"))] = {"data": _generated(generator, document.source)}
+    return result
+
+
+def config_map_manifests(inputs: Sequence[Document], namespace: str) -> list[dict[str, Any]]:
+    """Return the manifests of the ConfigMaps for a job of `namespace`, with the content of each.
+
+    Raises:
+        CommandError: a file of a kustomization cannot be read.
+    """
+    return [_config_map(name, value) for name, value in config_maps(inputs, namespace).items()]
+
+
+def _config_map(name: str, config_map: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {"name": name} | dict(config_map.get("metadata") or {})
+    return {key: item for key, item in config_map.items() if item is not None} | {"metadata": metadata}
+
+
+def _generated(generator: Mapping[str, Any], source: str) -> dict[str, str]:
+    """Return the data of a ConfigMap that a kustomization generates from files and literals."""
+    folder = Path() if source == STDIN else Path(source).parent
+    data = {}
+    for entry in generator.get("files") or ():
+        key, _, path = entry.rpartition("=")
+        try:
+            data[key or Path(path).name] = (folder / path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise CommandError(f"{source}: {folder / path} of configMapGenerator cannot be read: {reason}") from None
+    return data | dict(literal.split("=", 1) for literal in generator.get("literals") or () if "=" in literal)

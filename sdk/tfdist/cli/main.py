@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tfdist.cli.errors import MISSING_EXTRA
-from tfdist.cli.exit_code import CommandExitCode
+from tfdist.cli.errors import MISSING_EXTRA, CommandExitCode
 
 _OBJECTS: Final = 100_000
 """New objects after which Python collects garbage. Imports make more than that, and no garbage: with the default of 700

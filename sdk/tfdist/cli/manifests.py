@@ -7,7 +7,7 @@ from typing import Any, Final, TextIO
 
 import yaml
 
-from tfdist.cli import scalars
+from tfdist.cli.yaml_loader import reads_as_text
 from tfdist.printable import escaped_json, is_printable, printable
 
 _FIRST: Final = ("apiVersion", "kind", "metadata", "spec")
@@ -86,7 +86,7 @@ def _style(value: str) -> str | None:
     # a block scalar cannot begin with a space or preserve unprintable characters and trailing spaces
     if others and first.strip(" ") and not first.startswith(" ") and all(map(_is_preserved, (first, *others))):
         return "|"
-    return None if scalars.reads_as_text(value) else "'"
+    return None if reads_as_text(value) else "'"
 
 
 def _is_preserved(line: str) -> bool:

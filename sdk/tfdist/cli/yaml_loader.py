@@ -1,11 +1,14 @@
 """Loads YAML and JSON with the semantics of kubectl: the values that it would send, and the position of every field.
 
 Each document keeps the nodes of PyYAML's composer, which have line and column; `<<` is replaced by what it merges.
-PyYAML's own constructor and resolver follow other rules than kubectl: see `scalars`. Input is untrusted: the depth is
-limited, because the C parser would overflow its stack, and so is the size to which aliases expand.
+Unquoted scalars have the values of sigs.k8s.io/yaml, a variant of YAML 1.1: `22:30` and `2001-01-01` are text, `1e3` is
+a number, `y` and `n` are booleans. With PyYAML's own constructor and resolver the command would check another manifest
+than the one that kubectl applies. Input is untrusted: the depth is limited, because the C parser would overflow its
+stack, and so is the size to which aliases expand.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
@@ -13,7 +16,6 @@ from typing import Any, Final, NoReturn
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from tfdist.cli import scalars
 from tfdist.cli.errors import DocumentError, Position
 
 MAX_DEPTH: Final = 100
@@ -40,6 +42,25 @@ _JSON: Final = json.JSONDecoder(parse_int=str)
 _SPACE: Final = re.compile(r"\s*")
 _NOT_IN_YAML: Final = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\.|[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Surrogate pairs and characters of JSON that YAML does not have, and other escapes, which it has."""
+
+Scalar = str | int | float | bool | None
+
+_WORDS: Final[dict[str, Scalar]] = {
+    **{form: True for word in ("y", "yes", "true", "on") for form in (word, word.capitalize(), word.upper())},
+    **{form: False for word in ("n", "no", "false", "off") for form in (word, word.capitalize(), word.upper())},
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+}
+_NUMBER_STARTS: Final = frozenset("+-.0123456789")
+SPECIAL_STARTS: Final = _NUMBER_STARTS | frozenset("yYnNtTfFoO~<")
+"""First characters of all scalars that may be other than text."""
+_NOT_FINITE: Final = re.compile(r"\.(nan|NaN|NAN)|[-+]?\.(inf|Inf|INF)")
+_INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
+_BASES: Final = (16, 2, 8, 10)
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_LONGEST_NUMBER: Final = 400
+"""Limit on the length of a number, in characters; JSON has no longer ones, and conversion takes quadratic time."""
+_LARGEST_WHOLE: Final = 1e21
+"""The API server returns smaller whole numbers without a fraction: 2.0 becomes 2."""
 
 
 def load(text: str, source: str) -> Iterator[tuple[Any, Node]]:
@@ -69,7 +90,7 @@ def key_text(node: Node) -> str:
         ValueError: it is a list or a mapping, null, NaN or infinity.
     """
     text = node.value if isinstance(node, ScalarNode) else ""
-    value = text if node.tag == _TEXT else scalars.plain(text)
+    value = text if node.tag == _TEXT else plain(text)
     if value is None:
         raise ValueError("null")
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -77,7 +98,7 @@ def key_text(node: Node) -> str:
 
 def is_unquoted(node: Node) -> bool:
     """Return whether a scalar is a boolean, a number or null because it has no quotes and no tag."""
-    return isinstance(node, ScalarNode) and node.tag == _PLAIN and not scalars.reads_as_text(node.value)
+    return isinstance(node, ScalarNode) and node.tag == _PLAIN and not reads_as_text(node.value)
 
 
 def _as_yaml(text: str) -> str:
@@ -140,7 +161,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     def resolve(self, kind: type[Node], value: str | None, implicit: Any) -> str:
         """Return the tag of an untagged node."""
         if kind is ScalarNode:
-            if not implicit[0] or (value and value[0] not in scalars.SPECIAL_STARTS):
+            if not implicit[0] or (value and value[0] not in SPECIAL_STARTS):
                 return _TEXT
             return _MERGE if value == "<<" else _PLAIN
         return _MAPPING if kind is MappingNode else _SEQUENCE
@@ -182,13 +203,13 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         if depth > MAX_DEPTH:
             self._reject(node, f"nested deeper than {MAX_DEPTH} levels; an alias may contain itself")
 
-    def _scalar(self, node: ScalarNode) -> scalars.Scalar:
+    def _scalar(self, node: ScalarNode) -> Scalar:
         if node.tag in _AS_WRITTEN:
             return str(node.value)
         if node.tag not in _TYPES:
             self._reject_tag(node)
         try:
-            value = scalars.plain(node.value)
+            value = plain(node.value)
         except ValueError as error:
             self._reject(node, f"{error}; quote it if it is text")
         if type(value) not in _TYPES[node.tag]:
@@ -230,3 +251,40 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 def _short_tag(tag: str) -> str:
     return f"!!{tag.removeprefix(_TAG)}" if tag.startswith(_TAG) else tag
+
+
+def plain(text: str) -> Scalar:
+    """Return the value of the unquoted scalar `text`.
+
+    Raises:
+        ValueError: NaN or infinity, which JSON does not have.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in _NUMBER_STARTS:
+        return text
+    if _NOT_FINITE.fullmatch(text):
+        raise ValueError(f"{text} is not a number in JSON")
+    return _number(text)
+
+
+def _number(text: str) -> Scalar:
+    digits = text if text.startswith(".") else text.replace("_", "")
+    if len(digits) > _LONGEST_NUMBER:
+        return text
+    if match := _INTEGER.fullmatch(digits):
+        base, value = next((b, v) for b, v in zip(_BASES, match.groups()[1:], strict=True) if v is not None)
+        return int(f"{match[1]}{value}", base)
+    if _FLOAT.fullmatch(digits):
+        value = float(digits)
+        if math.isfinite(value):
+            return int(value) if value.is_integer() and abs(value) < _LARGEST_WHOLE else value
+    return text
+
+
+def reads_as_text(text: str) -> bool:
+    """Return whether the unquoted scalar `text` is text."""
+    try:
+        return isinstance(plain(text), str)
+    except ValueError:
+        return False

@@ -9,11 +9,14 @@ import json
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import quote
 
 import urllib3
 from kubernetes.client import ApiClient
 from kubernetes.client.exceptions import ApiException
 
+from tfdist.api.resource import API_VERSION, PLURAL
+from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_PLURAL
 from tfdist.client import errors
 from tfdist.client.kubeconfig import Connection
 
@@ -215,3 +218,28 @@ def _cause(error: BaseException) -> str:
 
 def _first_line(text: Any) -> str:
     return " ".join(str(text or "").split("\n"))[:500].strip()
+
+
+def jobs_path(namespace: str | None) -> str:
+    """Return the path of the jobs of a namespace, or with None of all."""
+    return _collection_path(API_VERSION, PLURAL, namespace)
+
+
+def sweeps_path(namespace: str | None) -> str:
+    """Return the path of the sweeps of a namespace, or with None of all."""
+    return _collection_path(SWEEP_API_VERSION, SWEEP_PLURAL, namespace)
+
+
+def pods_path(namespace: str) -> str:
+    """Return the path of the pods of a namespace."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+
+
+def object_path(collection: str, name: str) -> str:
+    """Return the path of an object of a collection."""
+    return f"{collection}/{quote(name, safe='')}"
+
+
+def _collection_path(api_version: str, plural: str, namespace: str | None) -> str:
+    inside = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    return f"/apis/{api_version}{inside}/{plural}"

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from tfdist.client.api_server import Json
+from tfdist.client.container_log import LogLine, LogOptions
 from tfdist.client.events import JobEvent
-from tfdist.client.follow import LogEvent
 from tfdist.client.job import Job
-from tfdist.client.log_stream import LogLine
-from tfdist.client.logs import LogOptions
+from tfdist.client.logs import LogEvent
 from tfdist.client.stored import Workload
 
 if TYPE_CHECKING:

@@ -4,18 +4,15 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tfdist.client import events
-from tfdist.client import follow as logs
-from tfdist.client.api_server import MERGE_PATCH, ApiServer, Json
+from tfdist.client import events, logs
+from tfdist.client.api_server import MERGE_PATCH, ApiServer, Json, object_path
 from tfdist.client.backend import Kind
+from tfdist.client.container_log import LogLine, LogOptions
 from tfdist.client.errors import NotFound
 from tfdist.client.events import JobEvent
-from tfdist.client.follow import LogEvent
 from tfdist.client.job import Job
 from tfdist.client.job_handle import JOBS
-from tfdist.client.log_stream import LogLine
-from tfdist.client.logs import LogOptions
-from tfdist.client.paths import object_path
+from tfdist.client.logs import LogEvent
 from tfdist.client.replica_pods import pods_of
 from tfdist.client.watch import watch_object
 

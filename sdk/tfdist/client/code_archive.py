@@ -15,8 +15,7 @@ from typing import Final
 from pathspec import GitIgnoreSpec
 
 from tfdist.client.errors import CodeError
-from tfdist.client.ignored_files import IgnoreRules
-from tfdist.client.secret_files import is_secret
+from tfdist.client.ignored_files import IgnoreRules, is_secret
 from tfdist.contract import CODE_BYTES, STORED_CODE_BYTES
 
 PART_BYTES: Final = 900 << 10

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND
-from tfdist.client.api_server import METADATA_OF_LIST, ApiServer, Json
+from tfdist.client.api_server import METADATA_OF_LIST, ApiServer, Json, jobs_path, sweeps_path
 from tfdist.client.errors import (
     AlreadyExists,
     ClientError,
@@ -27,7 +27,6 @@ from tfdist.client.errors import (
     Unavailable,
 )
 from tfdist.client.interrupts import postponed_interrupt
-from tfdist.client.paths import jobs_path, sweeps_path
 from tfdist.client.submission import Submission, training_of
 from tfdist.render.source import part_names
 

@@ -1,22 +1,24 @@
 """Checks of a cluster before a job is submitted, with the user's rights: unreadable objects are `unknown`."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
+from urllib.parse import quote
 
 from tfdist import __version__
 from tfdist.api.crd import JOB, SWEEP, ResourceKind
+from tfdist.api.resource import GROUP, PLURAL
 from tfdist.api.served_schema import missing_fields, schema_path
 from tfdist.api.status import ConditionType, JobCondition, JobPhase
 from tfdist.client.api_server import ApiServer, Json
-from tfdist.client.check import Check, Result, ok, permitted, problem, warning
 from tfdist.client.client import Client
 from tfdist.client.errors import ClientError, Forbidden, NotFound, NotInstalled
 from tfdist.client.job import Job
-from tfdist.client.namespace_checks import check_namespace, check_quota
-from tfdist.client.rights import check_rights
+from tfdist.podspec.quantity import parse_quantity
 from tfdist.remedies import remedy
 from tfdist.timestamps import parse_time
 
@@ -41,6 +43,59 @@ _FINDINGS: Final = {
     ConditionType.FAILED: "True",
 }
 """Status of a condition that is a finding."""
+
+_RIGHTS: Final = "rights"
+
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_UPGRADE_NEEDS_CREATE: Final = 35
+"""Minor version of Kubernetes since which a WebSocket to a pod also needs the verb `create`."""
+
+_ENFORCED: Final = "pod-security.kubernetes.io/enforce"
+
+
+class Result(StrEnum):
+    """Result of a check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+    UNKNOWN = "unknown"
+    """The user has no right to read the objects that the check needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check and its result."""
+
+    subject: str
+    result: Result
+    message: str
+    remedy: str = ""
+
+
+def ok(subject: str, message: str) -> Check:
+    """Return a check without a finding."""
+    return Check(subject, Result.OK, message)
+
+
+def warning(subject: str, message: str, remedy: str = "") -> Check:
+    """Return a check that does not stop every job."""
+    return Check(subject, Result.WARNING, message, remedy)
+
+
+def problem(subject: str, message: str, remedy: str = "") -> Check:
+    """Return a check whose finding stops jobs."""
+    return Check(subject, Result.PROBLEM, message, remedy)
+
+
+def permitted(subject: str, check: Callable[[], Check]) -> Check:
+    """Return the result of a check; `unknown` without the right to read the objects that it needs."""
+    try:
+        return check()
+    except Forbidden:
+        return Check(subject, Result.UNKNOWN, "you may not see this")
+    except ClientError as error:
+        return warning(subject, str(error))
 
 
 def diagnose(client: Client, job: Job | None = None) -> Iterator[Check]:
@@ -229,3 +284,134 @@ def _dns(api: ApiServer) -> Check:
         "DNS", "kube-system/kube-dns has no ready endpoint: replicas cannot find each other by name",
         "check the pods of CoreDNS, if the cluster has no other DNS",
     )  # fmt: skip
+
+
+class Right(NamedTuple):
+    """A verb on a resource of a namespace."""
+
+    verb: str
+    resource: str
+    group: str = ""
+
+    def __str__(self) -> str:
+        """Return it as in a message of the API server."""
+        return f"{self.verb} {self.resource}"
+
+
+def _jobs(*verbs: str) -> tuple[Right, ...]:
+    return tuple(Right(verb, PLURAL, GROUP) for verb in verbs)
+
+
+def _core(resource: str, *verbs: str) -> tuple[Right, ...]:
+    return tuple(Right(verb, resource) for verb in verbs)
+
+
+def _connection(resource: str) -> tuple[Right, ...]:
+    return (*_core("pods", "list"), *_core(resource, "get", "create"))
+
+
+NEEDED: Final[dict[str, tuple[Right, ...]]] = {
+    "submit, run": (*_jobs("create", "get"), *_core("configmaps", "create", "get", "patch", "delete")),
+    "list, get, wait": _jobs("get", "list", "watch"),
+    "describe, events": (*_jobs("get"), *_core("events", "list", "watch")),
+    "logs, attach": (*_jobs("get", "watch"), *_core("pods", "list"), *_core("pods/log", "get")),
+    "suspend, resume, restart, scale": _jobs("get", "patch"),
+    "delete": _jobs("get", "delete"),
+    "port-forward, tensorboard, stacks": (
+        *_jobs("get"),
+        *_core("pods", "list"),
+        *_core("pods/portforward", "get", "create"),
+    ),
+    "shell": (*_jobs("get"), *_core("pods", "list"), *_core("pods/exec", "get", "create")),
+}
+"""Rights by the commands that need them."""
+
+
+def check_rights(api: ApiServer, namespace: str, minor: int) -> Iterator[Check]:
+    """Yield one check for each group of commands that the user may not use, or one for all.
+
+    Args:
+        api: the API server.
+        namespace: where the jobs are.
+        minor: minor version of Kubernetes.
+
+    Raises:
+        ClientError: a request failed.
+    """
+    results: dict[Right, bool] = {}
+    denied: dict[str, list[Right]] = {}
+    for commands, rights in NEEDED.items():
+        for right in rights:
+            if right.verb == "create" and right.resource.startswith("pods/") and minor < _UPGRADE_NEEDS_CREATE:
+                continue
+            if right not in results:
+                results[right] = is_allowed(api, namespace, right)
+            if not results[right]:
+                denied.setdefault(commands, []).append(right)
+    if not denied:
+        yield ok(_RIGHTS, f"every command is allowed in namespace {namespace}")
+    for commands, rights_ in denied.items():
+        missing = ", ".join(map(str, rights_))
+        result = Result.PROBLEM if commands.startswith("submit") else Result.WARNING
+        remedy = f"ask an administrator for the role edit in namespace {namespace}"
+        yield Check(_RIGHTS, result, f"{commands}: you may not {missing}", remedy)
+
+
+def is_allowed(api: ApiServer, namespace: str, right: Right) -> bool:
+    """Return whether the user has a right.
+
+    Raises:
+        ClientError: the request failed.
+    """
+    resource, _, subresource = right.resource.partition("/")
+    attributes = {"namespace": namespace, "verb": right.verb, "group": right.group, "resource": resource}
+    attributes |= {"subresource": subresource} if subresource else {}
+    kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+    answer = api.request("POST", _REVIEWS, kind | {"spec": {"resourceAttributes": attributes}})
+    return bool(answer["status"].get("allowed"))
+
+
+def check_namespace(api: ApiServer, namespace: str) -> Check:
+    """Return whether a namespace accepts pods, and which pod security it enforces.
+
+    Raises:
+        ClientError: the request failed.
+    """
+    try:
+        namespace_object = api.request("GET", f"/api/v1/namespaces/{quote(namespace, safe='')}")
+    except NotFound:
+        return problem("namespace", f"{namespace} does not exist", "choose one by --namespace, or create it")
+    if namespace_object["metadata"].get("deletionTimestamp"):
+        return problem("namespace", f"{namespace} is being deleted", "choose another one by --namespace")
+    level = (namespace_object["metadata"].get("labels") or {}).get(_ENFORCED)
+    if level == "restricted":
+        return ok(
+            "namespace",
+            f"{namespace} enforces the pod security standard restricted: the bundled trainer complies; an image of "
+            "your own needs a securityContext",
+        )
+    return ok("namespace", f"{namespace}{f' enforces the pod security standard {level}' if level else ''}")
+
+
+def check_quota(api: ApiServer, namespace: str) -> Check:
+    """Return whether a quota of a namespace is used up.
+
+    Raises:
+        ClientError: the request failed.
+    """
+    quotas = list(api.items(f"/api/v1/namespaces/{quote(namespace, safe='')}/resourcequotas"))
+    usages: list[str] = []
+    exhausted: list[str] = []
+    for quota in quotas:
+        status = quota.get("status") or {}
+        for name, hard in (status.get("hard") or {}).items():
+            usage = (status.get("used") or {}).get(name, "0")
+            text = f"{name} {usage} of {hard}"
+            (exhausted if parse_quantity(usage) >= parse_quantity(hard) else usages).append(text)
+    if exhausted:
+        return warning(
+            "quota", f"used up: {', '.join(exhausted)}", "new pods that need it wait: free it, or ask for more"
+        )
+    if not quotas:
+        return ok("quota", "none")
+    return ok("quota", f"used: {', '.join(usages)}")

@@ -7,16 +7,14 @@ from typing import Any, Final
 
 from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.status import JobPhase
-from tfdist.client.api_server import Json
+from tfdist.client.api_server import Json, jobs_path
 from tfdist.client.backend import ObjectKind
+from tfdist.client.container_log import LogLine, LogOptions
 from tfdist.client.errors import JobFailed, NotPossible
 from tfdist.client.events import JobEvent
-from tfdist.client.follow import LogEvent
 from tfdist.client.handle import Handle
 from tfdist.client.job import Job, JobResult, described, result_of, returned_value
-from tfdist.client.log_stream import LogLine
-from tfdist.client.logs import LogOptions
-from tfdist.client.paths import jobs_path
+from tfdist.client.logs import LogEvent
 from tfdist.messages import count
 from tfdist.render.names import RESTART_ANNOTATION
 from tfdist.timestamps import rfc3339

@@ -2,10 +2,9 @@
 
 from typing import Final
 
+from tfdist.client.container_log import LogLine, LogOptions
 from tfdist.client.errors import NotPossible
 from tfdist.client.local_run import LocalRun
-from tfdist.client.log_stream import LogLine
-from tfdist.client.logs import LogOptions
 from tfdist.local.logs import Tail
 
 _PREVIOUS: Final = ".previous"
@@ -29,7 +28,7 @@ class LocalLogs:
         """Return the lines since the last call; with `last` also those without a line feed."""
         result: list[LogLine] = []
         for path in sorted((self._run.path / "logs").glob("*.log")):
-            if not self._is_wanted(path.stem):
+            if path.stem.endswith(_PREVIOUS) or not self._options.selects(path.stem):
                 continue
             is_new = path.stem not in self._tails
             texts = list(self._tails.setdefault(path.stem, Tail(path)).lines(last=last))
@@ -37,13 +36,3 @@ class LocalLogs:
                 texts = texts[-self._options.tail :]
             result += [LogLine(path.stem, 0, f"{self._run.name}-{path.stem}", "", text) for text in texts]
         return result
-
-    def _is_wanted(self, name: str) -> bool:
-        role, _, index = name.rpartition("-")
-        options = self._options
-        return (
-            not name.endswith(_PREVIOUS)
-            and (options.replicas is None or name in options.replicas)
-            and options.role in {None, role}
-            and options.index in {None, int(index) if index.isdecimal() else None}
-        )

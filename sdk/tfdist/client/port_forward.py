@@ -1,4 +1,4 @@
-"""Local ports that lead to a port of a pod, through the API server: several connections, each of its own.
+"""Local ports that lead to a port of a pod, through the API server, and the Python stacks that a replica serves at one.
 
 A connection is one WebSocket: the data channel of the port, and a channel for the error of the kubelet
 (`v4.channel.k8s.io`). One thread copies both directions, so that the TLS connection is never used by two threads. The
@@ -22,7 +22,9 @@ from tfdist.client import websocket
 from tfdist.client.api_server import ApiServer
 from tfdist.client.errors import ClientError, NotPossible
 from tfdist.client.replica_pods import ReplicaPod
+from tfdist.contract import REPORT_PORT, STACKS_PATH
 from tfdist.printable import printable
+from tfdist.report_response import SEGMENT_BYTES, ReportResponse, ResponseError, report_request
 
 HOST: Final = "127.0.0.1"
 REJECTED: Final = os.strerror(errno.ECONNREFUSED).lower()
@@ -36,6 +38,13 @@ _SEGMENT_BYTES: Final = 16 * 1024
 _BUFFER_BYTES: Final = 1 << 20
 """Received and not yet taken by the local side; beyond it nothing more is read."""
 _LAST_ANSWER_SECONDS: Final = 5.0
+
+_MAX_BYTES: Final = 4 << 20
+_NOT_SERVED: Final = (
+    f"serves no stacks on port {REPORT_PORT}: a program in an image of its own does not, nor does a script that is the "
+    "only replica before its first report; there faulthandler.register(signal.SIGUSR1) in the program, and tfdist "
+    "shell to send the signal, write them to the log"
+)
 
 
 class PortForward:
@@ -238,3 +247,35 @@ def _listener(port: int) -> socket.socket:
             f"port {port} of {HOST} cannot be used ({error.strerror}): choose another one, or 0 for a free one"
         ) from None
     return listener
+
+
+def stacks(api: ApiServer, pod: ReplicaPod, seconds: float) -> str:
+    """Return the stacks of a replica that runs.
+
+    Args:
+        api: the API server.
+        pod: the replica's pod.
+        seconds: how long to wait for each part of the answer.
+
+    Raises:
+        NotPossible: the replica serves none, or does not answer in time.
+        ClientError: the API server rejects the connection, or does not answer.
+    """
+    if not pod.is_running:
+        raise NotPossible(f"does not run: pod {pod.name} is {pod.state}")
+    response = ReportResponse(_MAX_BYTES)
+    with connected(api, pod, REPORT_PORT) as (connection, failures):
+        connection.settimeout(seconds)
+        try:
+            connection.sendall(report_request("localhost", REPORT_PORT, STACKS_PATH))
+            while response.body is None:
+                response.feed(connection.recv(SEGMENT_BYTES))
+        except TimeoutError:
+            raise NotPossible(f"does not answer within {seconds:g} s: --wait sets the seconds") from None
+        except (ResponseError, OSError) as error:
+            failure: ClientError | Exception = error
+        else:
+            return printable(response.body.decode(errors="replace")).rstrip()
+    if response.began:
+        raise NotPossible(f"gives an answer that cannot be read: {failure}")
+    raise NotPossible(failures[0] if failures and not failures[0].startswith(REJECTED) else _NOT_SERVED)

@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from tfdist.client.api_server import ApiServer, Json
+from tfdist.client.api_server import ApiServer, Json, pods_path
 from tfdist.client.errors import Invalid, NotFound, NotPossible
 from tfdist.client.job import Job
-from tfdist.client.paths import pods_path
 from tfdist.contract import MAIN_CONTAINER, Role, replica_name
 from tfdist.printable import printable
 from tfdist.render.names import ATTEMPT_LABEL, INDEX_LABEL, JOB_LABEL, JOB_UID_LABEL, ROLE_LABEL, TENSORBOARD_LABEL

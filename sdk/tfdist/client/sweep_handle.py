@@ -5,13 +5,12 @@ from typing import Final
 
 from tfdist.api.status import FunctionResult
 from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND, SWEEP_LABEL, TRIAL_LABEL
-from tfdist.client.api_server import Json
+from tfdist.client.api_server import Json, sweeps_path
 from tfdist.client.backend import ObjectKind
 from tfdist.client.errors import SweepFailed
 from tfdist.client.handle import Handle
 from tfdist.client.job import Job
 from tfdist.client.job_handle import JOBS, JobHandle
-from tfdist.client.paths import sweeps_path
 from tfdist.client.resources import Resources
 from tfdist.client.sweep import Sweep, Trial
 from tfdist.printable import printable

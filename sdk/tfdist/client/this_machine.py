@@ -16,14 +16,13 @@ from tfdist.api.resource import KIND
 from tfdist.api.status import JobPhase
 from tfdist.client.api_server import Json
 from tfdist.client.backend import Kind
+from tfdist.client.container_log import LogLine, LogOptions
 from tfdist.client.errors import AlreadyExists, NotFound, NotPossible
 from tfdist.client.events import JobEvent
-from tfdist.client.follow import LogEvent
 from tfdist.client.job import Job
 from tfdist.client.local_logs import LocalLogs
 from tfdist.client.local_run import LocalRun
-from tfdist.client.log_stream import LogLine
-from tfdist.client.logs import LogOptions
+from tfdist.client.logs import LogEvent
 from tfdist.timestamps import rfc3339
 
 if TYPE_CHECKING:

@@ -8,20 +8,18 @@ import typer
 
 from tfdist import outcome
 from tfdist.api.status import ExportStatus, JobPhase
-from tfdist.cli import find
 from tfdist.cli.command_line import command
-from tfdist.cli.commands.wait import headline
-from tfdist.cli.connection import ClusterOptions
+from tfdist.cli.commands.control import headline
+from tfdist.cli.commands.logs import LogView, job_gangs, new_console, selected_replicas
+from tfdist.cli.connection import ClusterOptions, attach_job, attach_sweep, to_copy
 from tfdist.cli.console import RunConsole
-from tfdist.cli.exit_code import CommandExitCode
-from tfdist.cli.find import to_copy
+from tfdist.cli.errors import CommandExitCode
 from tfdist.cli.kinds import JOB, Reference
-from tfdist.cli.log_view import LogView, leader_name, new_console, shown_replicas
 from tfdist.cli.options import AllReplicas, Name
 from tfdist.cli.output import message
+from tfdist.client.container_log import LogOptions, LogSource
 from tfdist.client.job import Job, result_of
 from tfdist.client.job_handle import JobHandle
-from tfdist.client.logs import LogOptions, LogSource
 from tfdist.contract import MAIN_CONTAINER
 from tfdist.local import progress
 
@@ -67,8 +65,8 @@ def follow(client: "Client", reference: Reference, *, tail: int | None = None, a
     kind, name = reference
     try:
         if kind is JOB:
-            return _follow_job(find.attach(client, name), tail, all_replicas=all_replicas)
-        return _follow_sweep(client, find.attach_sweep(client, name))
+            return _follow_job(attach_job(client, name), tail, all_replicas=all_replicas)
+        return _follow_sweep(client, attach_sweep(client, name))
     except KeyboardInterrupt:
         message(_detach_text(client, reference))
         return CommandExitCode.INTERRUPTED
@@ -89,7 +87,7 @@ def _follow_sweep(client: "Client", handle: "SweepHandle") -> int:
 
 def _follow_job(handle: JobHandle, tail: int | None, *, all_replicas: bool) -> int:
     console = new_console(handle.job)
-    options = LogOptions(replicas=shown_replicas(handle.job, all_replicas=all_replicas), tail=tail)
+    options = LogOptions(replicas=selected_replicas(handle.job, all_replicas=all_replicas), tail=tail)
     view, phases = LogView(console), _Phases(console, handle.job)
     try:
         for event in handle.follow(options):
@@ -114,7 +112,7 @@ class _Phases:
         self._shown = ""
         self._phase: JobPhase | None = None
         self._restarts: int | None = None
-        self._leader = leader_name(job)
+        self._leader = next((gang.leader.name for gang in job_gangs(job)), "")
         self._ended_attempt: int | None = None
         """Attempt of training whose leader has ended: the progress that the status has then is older."""
 

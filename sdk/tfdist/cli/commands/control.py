@@ -1,4 +1,4 @@
-"""`tfdist suspend|resume|restart|scale|delete`: change jobs and sweeps, and wait for the effect on request."""
+"""`tfdist suspend|resume|restart|scale|delete`: change jobs and sweeps; `tfdist wait`: waits for their phases."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tfdist.api.status import JobPhase
+from tfdist.cli import completion
 from tfdist.cli.command_line import command
-from tfdist.cli.commands.wait import headline
 from tfdist.cli.completion import job_names
-from tfdist.cli.connection import ClusterOptions
-from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import CommandExitCode
-from tfdist.cli.find import attach, name_of, suggesting, to_copy
+from tfdist.cli.connection import ClusterOptions, attach_job, name_of, suggesting, to_copy
+from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.kinds import JOB, Reference
-from tfdist.cli.options import JobName, Names, Timeout, seconds
-from tfdist.cli.output import collected_warnings, message, show_warnings
+from tfdist.cli.options import JobName, Name, Names, Timeout, seconds
+from tfdist.cli.output import collected_warnings, message, one_line, show_warnings
 from tfdist.client.errors import ClientError, Invalid, NoCluster, Unauthorized, WaitTimeout
+from tfdist.printable import printable
 
 if TYPE_CHECKING:
     from tfdist.client.client import Client
     from tfdist.client.handle import Handle
+    from tfdist.client.job import Job
+    from tfdist.client.sweep import Sweep
+
 
 _IMMUTABLE: Final = "worker.replicas of a running job is immutable"
 
@@ -164,7 +166,7 @@ def change(
 
 def set_workers(client: "Client", name: str, workers: int) -> int:
     """Set the number of workers of a job and return the exit code."""
-    handle = attach(client, name)
+    handle = attach_job(client, name)
     try:
         job = handle.scale(workers)
     except Invalid as error:
@@ -258,3 +260,55 @@ def _next(client: "Client", references: Sequence[Reference], handles: "Sequence[
     if len(handles) > 1:
         return f"next: {to_copy(client, *group, 'list')}"
     return f"next: {to_copy(client, *group, 'wait', handles[0].name, '--for', 'Running')}"
+
+
+@command
+def wait(
+    connection: ClusterOptions,
+    name: Name,
+    *,
+    phase: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="PHASE",
+            help="Phase to wait for; default: the end.",
+            show_default=False,
+            autocompletion=completion.phases,
+        ),
+    ] = "",
+    timeout: Timeout = None,
+) -> int:
+    """Wait until a job or sweep has ended, or reaches a phase.
+
+    Exits with the exit code of the job or sweep, as `tfdist attach` does; 0 if it reaches the phase; 124 after the
+    timeout; 2 if a request fails.
+    """
+    phases = _phases(phase)
+    limit = None if timeout is None else seconds(timeout)
+    kind, own_name = connection.find(name)
+    objects = kind.of(connection.client())
+    with suggesting(objects, own_name):
+        handle = objects.attach(own_name)
+    try:
+        stored = handle.wait_for(phases, limit)
+    except WaitTimeout as error:
+        message(error)
+        return CommandExitCode.TIMEOUT
+    message(f"{stored.name} {headline(stored)}")
+    return CommandExitCode.OK if stored.phase in phases else stored.exit_code
+
+
+def headline(stored: "Job | Sweep") -> str:
+    """Return the phase of a job or sweep and, if there is one, its reason."""
+    return f"{stored.phase}: {one_line(printable(stored.message))}" if stored.message else str(stored.phase)
+
+
+def _phases(text: str) -> tuple[str, ...]:
+    """Return the phase that a user has written in any case; sweeps have some of the phases of jobs."""
+    if not text:
+        return ()
+    for phase in JobPhase:
+        if phase.lower() == text.lower():
+            return (phase,)
+    raise CommandError(f"--for {text}: write a phase: {', '.join(JobPhase)}")

@@ -10,10 +10,8 @@ from tfdist import validation
 from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.cli import documents, manifests
 from tfdist.cli.command_line import command
-from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
-from tfdist.cli.documents import Document
-from tfdist.cli.errors import DocumentError
-from tfdist.cli.exit_code import CommandExitCode
+from tfdist.cli.documents import Document, DocumentKind, UnknownKind, classify
+from tfdist.cli.errors import CommandExitCode, DocumentError
 from tfdist.cli.findings import Finding, finding
 from tfdist.cli.options import Files, ManifestFormat
 from tfdist.cli.output import message

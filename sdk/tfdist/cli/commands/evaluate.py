@@ -8,9 +8,8 @@ import typer
 
 from tfdist.cli import completion, creation
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import ClusterOptions
+from tfdist.cli.connection import ClusterOptions, attach_job, attach_sweep
 from tfdist.cli.errors import CommandError
-from tfdist.cli.find import attach, attach_sweep
 from tfdist.cli.options import DryRun
 from tfdist.client.client import Client
 from tfdist.client.code_archive import CodeArchive
@@ -79,7 +78,7 @@ def evaluate(
         manifest = ensemble_job(attach_sweep(client, name).sweep, name=new_name, workers=workers)
         code = None
     else:
-        job = attach(client, name).job
+        job = attach_job(client, name).job
         manifest = evaluation_job(job, checkpoint=checkpoint or LATEST, name=new_name, workers=workers)
         code = _code(client, job)
     submission = prepare(manifest, client.namespace, code)

@@ -11,8 +11,7 @@ import typer
 from tfdist.api.training import SCRIPT_SUFFIX
 from tfdist.cli import documents, first_manifest
 from tfdist.cli.command_line import command
-from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import CommandExitCode
+from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.findings import errors
 from tfdist.cli.first_manifest import Answers
 from tfdist.cli.new_job import job_name

@@ -28,13 +28,12 @@ from tfdist.cli.commands.submit import (
     Workers,
     create,
 )
-from tfdist.cli.config_maps import config_maps
 from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.console import RunConsole
 from tfdist.cli.documents import Document
-from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import CommandExitCode
+from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.findings import finding
+from tfdist.cli.jobs import config_maps
 from tfdist.cli.new_job import NewJobOptions, is_script, script_job, script_of
 from tfdist.cli.output import message
 from tfdist.local.commands import launcher_installed

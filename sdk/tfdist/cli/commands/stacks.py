@@ -6,14 +6,13 @@ from typing import Annotated, Final
 import typer
 
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import ClusterOptions
-from tfdist.cli.exit_code import CommandExitCode
-from tfdist.cli.find import attach
+from tfdist.cli.connection import ClusterOptions, attach_job
+from tfdist.cli.errors import CommandExitCode
 from tfdist.cli.options import JobName, replica_argument
 from tfdist.cli.output import message
 from tfdist.client.errors import ClientError, NotPossible
+from tfdist.client.port_forward import stacks as read_stacks
 from tfdist.client.replica_pods import current_pods, replica_pod
-from tfdist.client.stacks import stacks as read_stacks
 from tfdist.contract import REPORT_PORT
 
 _PARALLEL: Final = 16
@@ -32,7 +31,7 @@ def stacks(
     Exits 0, or 1 if no replica returned its stacks, 2 if a request fails.
     """
     client = connection.client()
-    job = attach(client, name).job
+    job = attach_job(client, name).job
     pods = [replica_pod(client.api, job, replica)] if replica else current_pods(client.api, job)
     if not pods:
         raise NotPossible(f"{name} has no pods: it is {job.phase}{f': {job.message}' if job.message else ''}")

@@ -10,12 +10,11 @@ import typer
 
 from tfdist.cli import creation, jobs, overrides
 from tfdist.cli.command_line import command
-from tfdist.cli.config_maps import config_map_manifests
 from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.documents import STDIN, SUFFIXES, Document
-from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import CommandExitCode
+from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.findings import Finding, findings
+from tfdist.cli.jobs import config_map_manifests
 from tfdist.cli.new_job import NewJobOptions, is_script, new_job, script_of
 from tfdist.cli.options import DryRun
 from tfdist.cli.output import message, one_line

@@ -11,14 +11,11 @@ from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.cli import completion, jobs, manifests
 from tfdist.cli.command_line import command
 from tfdist.cli.commands import attach
-from tfdist.cli.config_maps import config_map_manifests
-from tfdist.cli.connection import ClusterOptions
-from tfdist.cli.document_kind import DocumentKind
-from tfdist.cli.documents import Document
-from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import CommandExitCode
-from tfdist.cli.find import attach_sweep, to_copy
+from tfdist.cli.connection import ClusterOptions, attach_sweep, to_copy
+from tfdist.cli.documents import Document, DocumentKind
+from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.findings import findings
+from tfdist.cli.jobs import config_map_manifests
 from tfdist.cli.kinds import SWEEP, Reference
 from tfdist.cli.object_table import PHASE_COLOURS, as_text, cell, write_document
 from tfdist.cli.options import DryRun, File

@@ -1,30 +1,127 @@
-"""`tfdist cost`: GPU and CPU hours of jobs, and what they cost."""
+"""`tfdist top` and `tfdist cost`: what jobs use and do now, and what they have used and cost."""
 
 import math
 import pathlib
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
 import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from tfdist.cli import yaml_loader
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import ClusterOptions
-from tfdist.cli.errors import CommandError
-from tfdist.cli.exit_code import CommandExitCode
-from tfdist.cli.find import attach
+from tfdist.cli.connection import ClusterOptions, attach_job, name_of
+from tfdist.cli.errors import CommandError, CommandExitCode
+from tfdist.cli.kinds import JOB
 from tfdist.cli.manifests import write_json_document
+from tfdist.cli.object_table import Prices, Spent, cost_table, spent, top_table, total
 from tfdist.cli.options import AllNamespaces, OptionalJobName, seconds
-from tfdist.cli.output import message, width_of, write_lines
-from tfdist.cli.usage_table import Prices, Spent, cost_table, spent, total
+from tfdist.cli.output import has_colour, message, width_of, write_lines
+from tfdist.client.api_server import jobs_path
+from tfdist.client.client import Client
+from tfdist.client.errors import ClientError
 from tfdist.client.job import Job
+from tfdist.client.watch import watch_collection
 from tfdist.timestamps import parse_time
+
+_REDRAW_SECONDS: Final = 2.0
 
 _PRICE_FIELDS: Final = {"gpuHour": "gpu_hour", "cpuHour": "cpu_hour", "currency": "currency"}
 _DIGITS: Final = 6
+
+
+@command
+def top(
+    connection: ClusterOptions,
+    name: OptionalJobName = None,
+    *,
+    all_namespaces: AllNamespaces = False,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Redraw the table every 2 s, until Ctrl-C.")] = False,
+) -> int:
+    """Show what jobs use and do now: GPUs and requested CPUs, step, throughput, step time.
+
+    Leaves out jobs that have ended, unless you name one. The job with the most GPUs comes first.
+
+    Exits 0, also if there are no jobs; or 2 if the job does not exist or a request fails, 130 after Ctrl-C.
+    """
+    client = connection.client()
+    if name and all_namespaces:
+        raise CommandError(f"{name} is a job of one namespace: leave out -A, or the name")
+    if watch and not sys.stdout.isatty():
+        raise CommandError(
+            "--watch redraws a terminal, and standard output is not a terminal: leave it out to print one table"
+        )
+    name = name_of(name, JOB) if name else None
+    jobs = [attach_job(client, name).job] if name else client.list(all_namespaces=all_namespaces) if not watch else []
+    if watch:
+        return _watch(_JobsInBackground(client, name, all_namespaces=all_namespaces), namespaces=all_namespaces)
+    lines = _top_lines(jobs, name, namespaces=all_namespaces)
+    write_lines(lines)
+    if not lines:
+        message("No jobs run" if all_namespaces else f"No jobs run in {client.namespace} namespace.")
+    return CommandExitCode.OK
+
+
+class _JobsInBackground:
+    """The jobs as one watch reports them, in a thread."""
+
+    def __init__(self, client: Client, name: str | None, *, all_namespaces: bool) -> None:
+        self.name = name
+        path = jobs_path(None if all_namespaces else client.namespace)
+        self._changes = (list(map(Job, stored)) for stored in watch_collection(client.api, path, name))
+        self._jobs: Sequence[Job] = next(self._changes)  # the first request fails here
+        self._ended, self._error = threading.Event(), ClientError("the watch has ended")
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            for jobs in self._changes:
+                self._jobs = jobs
+        except ClientError as error:
+            self._error = error
+        finally:
+            self._ended.set()
+
+    def after(self, seconds: float) -> Sequence[Job]:
+        """Return the jobs after a time.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        if self._ended.wait(seconds):
+            raise self._error
+        return self._jobs
+
+
+def _watch(jobs: _JobsInBackground, *, namespaces: bool) -> int:
+    """Redraw the table until a request fails, or Ctrl-C."""
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
+        seconds = 0.0
+        while True:
+            lines = _top_lines(jobs.after(seconds), jobs.name, namespaces=namespaces)
+            live.update(Text.from_ansi("\n".join(lines or ["no jobs run"])), refresh=True)
+            seconds = _REDRAW_SECONDS
+
+
+def _top_lines(jobs: Sequence[Job], name: str | None, *, namespaces: bool) -> list[str]:
+    """Return the table of a named job, or of the jobs that have not ended; empty if there are none."""
+    selected = [job for job in jobs if name or not job.is_final or _uses(job)]
+    if not selected:
+        return []
+    return top_table(selected, width=width_of(sys.stdout), namespaces=namespaces, colour=has_colour(sys.stdout))
+
+
+def _uses(job: Job) -> bool:
+    """Return whether pods of a job still run, such as parameter servers with `cleanPodPolicy: None`."""
+    usage = job.status.usage
+    return usage is not None and bool(usage.gpus or usage.cpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +197,7 @@ def cost(
     client = connection.client()
     now = datetime.now(UTC)
     price_list, earliest = request.read_prices(), request.earliest(now)
-    named = [attach(client, request.name).job] if request.name else None
+    named = [attach_job(client, request.name).job] if request.name else None
     jobs = named or client.list(all_namespaces=request.all_namespaces)
     costs = [(job, spent(job, now)) for job in jobs if earliest is None or _end_time(job, now) >= earliest]
     if request.output == "json":
