@@ -6,9 +6,9 @@ import pytest
 
 from tfdist import validation
 from tfdist.api.training import TrainingSpec
+from tfdist.cli.command_job import script_job
 from tfdist.cli.commands import run
 from tfdist.cli.errors import CommandError
-from tfdist.cli.new_job import script_job
 
 
 @pytest.mark.parametrize(
@@ -16,8 +16,8 @@ from tfdist.cli.new_job import script_job
     [
         ("train.py", "train"),
         ("My Model_v2.py", "my-model-v2"),
-        ("2024.py", "script-2024"),
-        ("模型.py", "script"),
+        ("2024.py", "job-2024"),
+        ("模型.py", "job"),
         (f"{'long-' * 20}.py", "long-long-long-long-long-long-long-long"),
     ],
 )

@@ -11,9 +11,9 @@ from support.factories import manifest
 from support.stored_cluster import StoredCluster, connected
 
 from tfdist.cli import overrides
+from tfdist.cli.command_job import NewJobOptions, command_job
 from tfdist.cli.errors import CommandError
 from tfdist.cli.main import main
-from tfdist.cli.new_job import NewJobOptions, new_job
 from tfdist.client.errors import Invalid
 from tfdist.client.overrides import with_values
 
@@ -66,7 +66,7 @@ def error(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) ->
 def test_python_and_a_script_are_a_script_and_any_other_command_is_a_command(
     command: list[str], training: Json | None
 ) -> None:
-    spec = new_job(command, NewJobOptions())["spec"]
+    spec = command_job(command, NewJobOptions())["spec"]
 
     assert spec.get("training") == training
     assert spec.get("command") == (None if training else command)

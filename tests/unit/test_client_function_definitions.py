@@ -47,7 +47,7 @@ def test_options_become_fields_of_the_job() -> None:
 def test_the_specification_cannot_replace_the_function() -> None:
     train = cell('@tfdist.job(spec={"training": {"script": "x.py"}})\ndef train(): ...\n')
 
-    with pytest.raises(FunctionError, match=r"^train: spec\.training\.script is that of the function"):
+    with pytest.raises(FunctionError, match=r"^train: the function has its own spec\.training\.script"):
         train.prepare()
 
 
@@ -101,7 +101,7 @@ def test_further_keyword_arguments_are_passed() -> None:
          r"^f is defined inside of another function: define it outside; it uses x of that function: pass"),
         ("@tfdist.job\nasync def f(): ...", "^f is asynchronous or a generator"),
         ("@tfdist.job\ndef f(*rest): ...", "^f: the parameter rest has no name in a call"),
-        ("@tfdist.job\ndef f(client): ...", "^f: the parameter client is that of submit; rename it"),
+        ("@tfdist.job\ndef f(client): ...", "^f: submit has a parameter client too; rename it"),
         ("import functools\ndef w(f): return functools.wraps(f)(lambda: f())\n@tfdist.job\n@w\ndef f(): ...",
          "cannot become a job|has another decorator than tfdist.job"),
     ],

@@ -1,24 +1,39 @@
 """The text of a first manifest, with comments, for `tfdist init`."""
 
-import json
-import re
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final
 
-from tfdist.api.resource import API_VERSION, KIND
+import yaml
+
+from tfdist.api.resource import KIND
 from tfdist.api.training import SCRIPT_SUFFIX
-from tfdist.cli.yaml_loader import reads_as_text
-from tfdist.podspec.resources import NVIDIA_GPU
+from tfdist.cli.documents import node_at, position_of
+from tfdist.cli.manifests import write_yaml
+from tfdist.client.new_job import Json, new_job
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9/_][-A-Za-z0-9/_.*:]*(?<!:)")
-"""Text that needs no quotes in YAML, unless it reads as a number or a boolean."""
 _DATA_PATH: Final = "/data"
-_CONFIG: Final = {
-    "tabular": "label: label # column to predict; classes: 3 for classification\nnumeric: [a, b] # columns to read",
-    "text_classification": "classes: 2",
+_CONFIG: Final[dict[str, Json]] = {
+    "tabular": {"label": "label", "numeric": ["a", "b"]},
+    "text_classification": {"classes": 2},
 }
+"""Fields of `training.config` that a program requires."""
+_COMMENTS: Final = {
+    "spec.worker.replicas": "they train one model together",
+    "spec.resources": "of each worker",
+    "spec.training.program": "its configuration: docs/reference/trainer.md",
+    "spec.training.args": "such as [--epochs, '3']",
+    "spec.training.source": "`tfdist submit --code .` sends the folder in place of it",
+    "spec.training.config.data.train": "files that a worker reads",
+    "spec.training.config.label": "column to predict; classes: 3 for classification",
+    "spec.training.config.numeric": "columns to read",
+    "spec.checkpoint.directory": "a new job of the same name continues from these checkpoints",
+    "spec.checkpoint.volume.persistentVolumeClaim.claimName": "that all pods can mount, such as ReadWriteMany",
+    "spec.evaluation.mode": "or Continuous: each checkpoint, by one more pod",
+}
+"""By the paths of fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,90 +64,56 @@ def text(answers: Answers, file: str, schema: str) -> str:
         file: name of the manifest, for a comment.
         schema: for editors, as a URL or a path relative to the manifest; empty for none.
     """
-    lines = [f"# yaml-language-server: $schema={schema}"] if schema else []
-    lines += [
-        f"# Check it after a change: tfdist validate {file}. All fields: kubectl explain {KIND.lower()}.spec",
-        f"apiVersion: {API_VERSION}",
-        f"kind: {KIND}",
-        "metadata:",
-        f"  name: {_text(answers.name)}",
-        "spec:",
-        "  worker:",
-        f"    replicas: {answers.workers}{' # they train one model together' if answers.workers > 1 else ''}",
-        "  resources: # of each worker",
-        *_indented(_resources(answers.gpus), 4),
-        "  training:",
-        *_indented(_script(answers) if answers.script else _program(answers), 4),
-        *_indented(_checkpoint(answers), 2),
-        *_indented(_volumes(answers), 2),
-    ]
-    return "\n".join(lines) + "\n"
+    heading = [f"# yaml-language-server: $schema={schema}"] if schema else []
+    heading.append(
+        f"# Check it after a change: tfdist validate {file}. All fields: kubectl explain {KIND.lower()}.spec"
+    )
+    stream = io.StringIO()
+    write_yaml(stream, [(_manifest(answers), ())])
+    lines = stream.getvalue().splitlines()
+    for number, comment in _comments(stream.getvalue(), answers):
+        lines[number] += f" # {comment}"
+    return "\n".join([*heading, *lines]) + "\n"
 
 
-def _text(value: str) -> str:
-    return value if _PLAIN.fullmatch(value) and reads_as_text(value) else json.dumps(value, ensure_ascii=False)
+def _comments(manifest: str, answers: Answers) -> Iterator[tuple[int, str]]:
+    """Yield the comments with the indices of their lines."""
+    root: Any = yaml.compose(manifest, Loader=yaml.SafeLoader)
+    for path, comment in _COMMENTS.items():
+        if node_at(root, path) is not None and (path != "spec.worker.replicas" or answers.workers > 1):
+            yield position_of(root, path).line - 1, comment
 
 
-def _indented(lines: Iterator[str], columns: int) -> Iterator[str]:
-    return (" " * columns + line for line in lines)
+def _manifest(answers: Answers) -> Json:
+    more: Json = {} if answers.gpus else {"resources": {"requests": {"cpu": 1, "memory": "2Gi"}}}
+    runs = {"training": _script(answers) if answers.script else _program(answers)}
+    if answers.checkpoint_claim:
+        more["checkpoint"] = {
+            "directory": "/checkpoints/{name}",
+            "volume": _claim(answers.checkpoint_claim),
+            "everySeconds": 300,
+        }
+        if answers.eval_data:
+            more["evaluation"] = {"mode": "AfterTraining"}
+    if answers.data_claim:
+        more["volumes"] = [{"name": "data"} | _claim(answers.data_claim)]
+        more["volumeMounts"] = [{"name": "data", "mountPath": _mount(answers.data), "readOnly": True}]
+    return new_job(runs, answers.name, "", workers=answers.workers, gpus=answers.gpus, fields=more)
 
 
-def _resources(gpus: int) -> Iterator[str]:
-    if gpus:
-        yield "limits:"
-        yield f"  {NVIDIA_GPU}: {gpus}"
-    else:
-        yield "requests:"
-        yield "  cpu: 1"
-        yield "  memory: 2Gi"
+def _script(answers: Answers) -> dict[str, Any]:
+    script: Json = {"script": PurePosixPath(answers.script).as_posix(), "args": []}
+    return script | ({"source": {"configMap": {"name": f"{answers.name}-code"}}} if answers.needs_code else {})
 
 
-def _script(answers: Answers) -> Iterator[str]:
-    yield f"script: {_text(PurePosixPath(answers.script).as_posix())}"
-    yield "args: [] # such as [--epochs, '3']"
-    if answers.needs_code:
-        yield "source: # `tfdist submit --code .` sends the folder in place of it"
-        yield "  configMap:"
-        yield f"    name: {_text(f'{answers.name}-code')}"
+def _program(answers: Answers) -> Json:
+    data = {"train": answers.data} | ({"eval": answers.eval_data} if answers.eval_data else {})
+    epochs = {} if ":" in answers.program else {"epochs": 3}
+    return {"program": answers.program, "config": {"data": data} | _CONFIG.get(answers.program, {}) | epochs}
 
 
-def _program(answers: Answers) -> Iterator[str]:
-    yield f"program: {_text(answers.program)} # its configuration: docs/reference/trainer.md"
-    yield "config:"
-    yield "  data:"
-    yield f"    train: {_text(answers.data)} # files that a worker reads"
-    if answers.eval_data:
-        yield f"    eval: {_text(answers.eval_data)}"
-    yield from _indented(iter(_CONFIG.get(answers.program, "").splitlines()), 2)
-    if ":" not in answers.program:
-        yield "  epochs: 3"
-
-
-def _checkpoint(answers: Answers) -> Iterator[str]:
-    if not answers.checkpoint_claim:
-        return
-    yield "checkpoint:"
-    yield "  directory: /checkpoints/{name} # a new job of the same name continues from these checkpoints"
-    yield "  volume:"
-    yield "    persistentVolumeClaim:"
-    yield f"      claimName: {_text(answers.checkpoint_claim)} # that all pods can mount, such as ReadWriteMany"
-    yield "  everySeconds: 300"
-    if answers.eval_data:
-        yield "evaluation:"
-        yield "  mode: AfterTraining # or Continuous: each checkpoint, by one more pod"
-
-
-def _volumes(answers: Answers) -> Iterator[str]:
-    if not answers.data_claim:
-        return
-    yield "volumes:"
-    yield "  - name: data"
-    yield "    persistentVolumeClaim:"
-    yield f"      claimName: {_text(answers.data_claim)}"
-    yield "volumeMounts:"
-    yield "  - name: data"
-    yield f"    mountPath: {_text(_mount(answers.data))}"
-    yield "    readOnly: true"
+def _claim(name: str) -> Json:
+    return {"persistentVolumeClaim": {"claimName": name}}
 
 
 def _mount(data: str) -> str:

@@ -8,19 +8,16 @@ import functools
 import inspect
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
 
-from tfdist.api.resource import API_VERSION, KIND, MAX_NAME_LENGTH
 from tfdist.api.sweep_resource import MAX_SWEEP_NAME, MAX_TRIALS
 from tfdist.client.errors import FunctionError
 from tfdist.client.function_script import ARGUMENTS_ENV, IMPORTING_ENV, check_json, script_of
 from tfdist.client.function_source import checked, source_of
 from tfdist.contract import FUNCTION_SCRIPT
-from tfdist.podspec.resources import NVIDIA_GPU
 
 if TYPE_CHECKING:  # see the docstring of the module
     from tfdist.client.client import Client
@@ -178,11 +175,13 @@ class JobFunction(Generic[P, R]):
             Invalid: the API server rejects the sweep, for example because the trials would share a directory.
             ClientError: the sweep cannot be created.
         """
+        from tfdist.client.new_job import name_prefix  # noqa: PLC0415  see the docstring of the module
+
         sets = [self._arguments((), each) for each in arguments]
         if not 1 <= len(sets) <= MAX_TRIALS:
             raise FunctionError(f"{self._name}.map: {len(sets)} sets of arguments; a sweep has 1 to {MAX_TRIALS}")
         manifest, archive = self._manifest(), self._archive(None)
-        metadata = {"name": name} if name else {"generateName": self._prefix(MAX_SWEEP_NAME)}
+        metadata = {"name": name} if name else {"generateName": name_prefix(self._name, MAX_SWEEP_NAME)}
         spec = {
             "parameters": [{"name": "arguments", "env": ARGUMENTS_ENV}],
             "search": {"method": "List", "list": [{"arguments": each} for each in sets]},
@@ -225,18 +224,12 @@ class JobFunction(Generic[P, R]):
     def _name(self) -> str:
         return self._checked.__name__
 
-    def _prefix(self, longest: int) -> str:
-        """Return the beginning of a name of at most `longest` characters, before five others."""
-        words = "-".join(re.findall("[a-z0-9]+", self._name.lower())).strip("-")
-        prefix = words if words[:1].isalpha() else f"job-{words}"
-        return f"{prefix[: longest - 6].strip('-')}-"
-
     def _check_parameters(self) -> None:
         for parameter in self._signature.parameters.values():
             if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
                 raise FunctionError(f"{self._name}: the parameter {parameter.name} has no name in a call; give it one")
             if parameter.name == _CLIENT:
-                raise FunctionError(f"{self._name}: the parameter {_CLIENT} is that of submit; rename it")
+                raise FunctionError(f"{self._name}: submit has a parameter {_CLIENT} too; rename it")
 
     def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Json:
         """Return the arguments by name; a default is left to the function."""
@@ -253,36 +246,28 @@ class JobFunction(Generic[P, R]):
         return values
 
     def _manifest(self) -> Json:
-        options = self.options
-        spec: Json = {"worker": {"replicas": options.workers}, "training": {"script": FUNCTION_SCRIPT}}
-        if options.image is not None:
-            spec["image"] = options.image
-        if options.gpus is not None:
-            spec["resources"] = {"limits": {NVIDIA_GPU: options.gpus}}
-        if options.checkpoint is not None:
-            checkpoint = (
-                {"directory": options.checkpoint} if isinstance(options.checkpoint, str) else options.checkpoint
-            )
-            spec["checkpoint"] = dict(checkpoint)
-        if options.env:
-            spec["env"] = [{"name": name, "value": value} for name, value in options.env.items()]
-        metadata: Json = {"name": options.name} if options.name else {"generateName": self._prefix(MAX_NAME_LENGTH)}
-        overrides = options.spec or {}
-        conflicts = [name for name in _OF_THE_FUNCTION if name in (overrides.get("training") or {})]
+        from tfdist.client.new_job import new_job  # noqa: PLC0415  see the docstring of the module
+
+        options, fields = self.options, self.options.spec or {}
+        conflicts = [name for name in _OF_THE_FUNCTION if name in (fields.get("training") or {})]
         if conflicts:
             raise FunctionError(
-                f"{self._name}: spec.training.{conflicts[0]} is that of the function; remove it from spec"
+                f"{self._name}: the function has its own spec.training.{conflicts[0]}; remove it from spec"
             )
-        return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": _deep_merge(spec, overrides)}
-
-
-def _deep_merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> Json:
-    """Return an object with the fields of another one, which precede, also in objects within."""
-    result = dict(base)
-    for key, value in change.items():
-        are_mappings = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-        result[key] = _deep_merge(result[key], value) if are_mappings else value
-    return result
+        runs: Json = {"training": {"script": FUNCTION_SCRIPT}}
+        if options.checkpoint is not None:
+            directory = options.checkpoint
+            runs["checkpoint"] = {"directory": directory} if isinstance(directory, str) else dict(directory)
+        return new_job(
+            runs,
+            options.name,
+            self._name,
+            workers=options.workers,
+            gpus=options.gpus,
+            image=options.image,
+            env=options.env,
+            fields=fields,
+        )
 
 
 def _client(client: "Client | None", *, local: bool = False) -> "Client":

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,8 +14,8 @@ from tfdist.cli.command_line import command
 from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.findings import errors
 from tfdist.cli.first_manifest import Answers
-from tfdist.cli.new_job import job_name
 from tfdist.cli.output import message, one_line
+from tfdist.client.new_job import job_name
 from tfdist.messages import suggest
 from tfdist.programs import MODELS
 
@@ -118,12 +118,12 @@ def init(
     if output.exists():
         raise CommandError(f"{output}: exists; choose another file by -o")
     answers = _answers(_Interview(given, yes=yes), given)
-    text = first_manifest.text(answers, one_line(str(output)), one_line(schema or ""))
     try:
-        content = text.encode()
+        "".join(map(str, astuple(answers))).encode()
     except UnicodeEncodeError:
         raise CommandError("an answer is not UTF-8; write it in ASCII") from None
-    problems = [problem for document in documents.parse(content, str(output)) for problem in errors(document)]
+    text = first_manifest.text(answers, one_line(str(output)), one_line(schema or ""))
+    problems = [problem for document in documents.parse(text.encode(), str(output)) for problem in errors(document)]
     for problem in problems:
         problem.print(sys.stderr)
     if problems:

@@ -13,6 +13,7 @@ import typer
 from tfdist import validation
 from tfdist.api.v1 import TFDistJob
 from tfdist.cli import jobs
+from tfdist.cli.command_job import NewJobOptions, is_script, script_job, script_of
 from tfdist.cli.command_line import command
 from tfdist.cli.commands.submit import (
     Code,
@@ -34,7 +35,6 @@ from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.findings import finding
 from tfdist.cli.jobs import config_maps
-from tfdist.cli.new_job import NewJobOptions, is_script, script_job, script_of
 from tfdist.cli.output import message
 from tfdist.local.commands import launcher_installed
 from tfdist.local.job import CannotRunHere, LocalJob

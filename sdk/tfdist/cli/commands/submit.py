@@ -9,13 +9,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from tfdist.cli import creation, jobs, overrides
+from tfdist.cli.command_job import NewJobOptions, command_job, is_script, script_of
 from tfdist.cli.command_line import command
 from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.documents import STDIN, SUFFIXES, Document
 from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.findings import Finding, findings
 from tfdist.cli.jobs import config_map_manifests
-from tfdist.cli.new_job import NewJobOptions, is_script, new_job, script_of
 from tfdist.cli.options import DryRun
 from tfdist.cli.output import message, one_line
 from tfdist.client.client import Client
@@ -176,7 +176,7 @@ def _from_file(words: Sequence[str], request: SubmitOptions) -> tuple[Document |
 def _from_command(words: Sequence[str], request: SubmitOptions) -> Document:
     if request.words and not is_script(request.words[0]):
         raise CommandError(f"{request.words[0]}: neither a manifest nor a script; write -- before a command")
-    return Document(new_job(words, request.options), _COMMAND_LINE)
+    return Document(command_job(words, request.options), _COMMAND_LINE)
 
 
 def _check_namespace(job: Mapping[str, Any], namespace: str | None) -> None:

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
-from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.training import SCRIPT_SUFFIX
 from tfdist.cli.errors import CommandError
-from tfdist.podspec.resources import NVIDIA_GPU
+from tfdist.client.new_job import job_name, new_job
 
 _PYTHON: Final = re.compile(r"python(3(\.\d+)?)?")
 _MODULE: Final = "-m"
-_NAME_CHARACTERS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,11 @@ class Script(NamedTuple):
     arguments: tuple[str, ...]
 
     @property
+    def training(self) -> dict[str, Any]:
+        """Field `training` of a job that runs it."""
+        return {"script": self.target} | ({"args": list(self.arguments)} if self.arguments else {})
+
+    @property
     def is_relative_file(self) -> bool:
         """Whether it is a file that has to be packed."""
         return self.target.endswith(SCRIPT_SUFFIX) and not self.target.startswith("/")
@@ -61,27 +64,17 @@ def script_of(command: Sequence[str]) -> Script | None:
     )
 
 
-def new_job(command: Sequence[str], options: NewJobOptions) -> dict[str, Any]:
+def command_job(command: Sequence[str], options: NewJobOptions) -> dict[str, Any]:
     """Return the manifest of a job that runs a command in every worker; without a name it gets a prefix of one.
 
     Raises:
         CommandError: an option is malformed.
     """
     script = script_of(command)
-    spec: dict[str, Any] = {"worker": {"replicas": 1 if options.workers is None else options.workers}}
-    if options.image is not None:
-        spec["image"] = options.image
-    if script is None:
-        spec["command"] = list(command)
-    else:
-        spec["training"] = {"script": script.target} | ({"args": list(script.arguments)} if script.arguments else {})
-    if options.env:
-        spec["env"] = [_variable(assignment) for assignment in options.env]
-    if options.gpus is not None:
-        spec["resources"] = {"limits": {NVIDIA_GPU: options.gpus}}
+    runs = {"command": list(command)} if script is None else {"training": script.training}
     stem = Path(script.target).stem if script else PurePath(command[0]).name
-    name = {"name": options.name} if options.name else {"generateName": f"{job_name(stem)}-"}
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": name, "spec": spec}
+    env = dict(map(_variable, options.env))
+    return new_job(runs, options.name, stem, workers=options.workers, gpus=options.gpus, image=options.image, env=env)
 
 
 def is_script(path: str) -> bool:
@@ -97,30 +90,16 @@ def script_job(path: str, arguments: Sequence[str], workers: int) -> dict[str, A
     Raises:
         CommandError: there is no such file.
     """
-    script = Path(path)
-    if not script.is_file():
+    file = Path(path)
+    if not file.is_file():
         raise CommandError(f"{path}: no such file")
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": {"name": job_name(script.stem)},
-        "spec": {
-            "training": {"script": str(script.resolve()), **({"args": list(arguments)} if arguments else {})},
-            "worker": {"replicas": workers},
-            "runPolicy": {"backoffLimit": 0},
-        },
-    }
+    script = Script(str(file.resolve()), tuple(arguments))
+    policy = {"runPolicy": {"backoffLimit": 0}}
+    return new_job({"training": script.training}, job_name(file.stem), file.stem, workers=workers, fields=policy)
 
 
-def job_name(stem: str) -> str:
-    """Return a name of a job that resembles the name of a file."""
-    words = re.findall("[a-z0-9]+", stem.lower())
-    name = "-".join(words)[:_NAME_CHARACTERS].strip("-")
-    return name if name[:1].isalpha() else f"script-{name}".rstrip("-")
-
-
-def _variable(assignment: str) -> dict[str, str]:
+def _variable(assignment: str) -> tuple[str, str]:
     name, equals, value = assignment.partition("=")
     if not name or not equals:
         raise CommandError(f"--env {assignment}: write NAME=VALUE")
-    return {"name": name, "value": value}
+    return name, value
