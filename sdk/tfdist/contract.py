@@ -48,6 +48,8 @@ TERMINATION_MESSAGE_BYTES: Final = 1024
 
 CODE_BYTES: Final = 256 << 20
 """Limit on the code of `training.source.archive` when it is unpacked."""
+CODE_FILES: Final = 1 << 17
+"""Limit on the files of the code, each of which takes memory while it is unpacked."""
 STORED_CODE_BYTES: Final = 1 << 30
 """Limit on the code of `training.source.object` when it is unpacked."""
 
