@@ -54,6 +54,8 @@ the kubelet keeps the first 4096 bytes (ADR 57)."""
 
 CODE_BYTES: Final = 256 << 20
 """Limit on the code of `training.source.archive` when it is unpacked."""
+CODE_FILES: Final = 1 << 17
+"""Limit on the files of the code, each of which takes memory while it is unpacked."""
 STORED_CODE_BYTES: Final = 1 << 30
 """Limit on the code of `training.source.object` when it is unpacked."""
 

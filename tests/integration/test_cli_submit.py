@@ -111,7 +111,7 @@ def test_a_folder_of_5_mb_becomes_a_job_that_owns_all_parts_of_its_code(
     source = job["spec"]["training"]["source"]["archive"]
     stored = {each["metadata"]["name"]: each for each in code_of(api, namespace)}
     names = [source["name"], *(f"{source['name']}-{number}" for number in range(1, 6))]
-    assert (source["parts"], set(stored)) == (6, set(names))
+    assert (source["parts"], sorted(stored)) == (6, sorted(names))
     content = b"".join(base64.b64decode(stored[name]["binaryData"]["code.tar.gz"]) for name in names)
     assert hashlib.sha256(content).hexdigest() == source["sha256"]
     for each in stored.values():

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tfdist.api.source import MAX_PARTS
+from tfdist.client import code_archive
 from tfdist.client.code_archive import PACKED_BYTES, PART_BYTES, CodeArchive, pack_file, pack_folder, pack_with
 from tfdist.client.errors import CodeError
 
@@ -177,6 +178,14 @@ def test_an_archive_is_cut_into_parts_of_one_config_map_each(size: int, sizes: l
     assert b"".join(archive.parts) == archive.content
     assert len(archive.parts) <= MAX_PARTS
     assert archive.sha256.startswith(archive.digest)
+
+
+def test_a_folder_of_too_many_files_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_archive, "CODE_FILES", 2)
+    add(tmp_path, "a.py", "b.py", "c.py")
+
+    with pytest.raises(CodeError, match="the code has 3 files, and 2 fit; name what is not code"):
+        pack_folder(tmp_path)
 
 
 def test_code_for_an_object_store_may_be_larger(tmp_path: Path) -> None:

@@ -177,6 +177,18 @@ def test_a_damaged_archive_is_rejected_in_one_line(
     assert error.count("\n") == 1
 
 
+def test_an_archive_of_too_many_files_is_rejected_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tfdist_trainer.archive.CODE_FILES", 2)
+
+    packed = archive(tmp_path, *(member(f"{number}.py") for number in range(3)))
+
+    assert main([str(packed), str(tmp_path / "target")]) == ExitCode.DATA_MALFORMED
+    assert "training.source.archive: code.tar.gz has more than 2 files; pack the folder" in capsys.readouterr().err
+    assert list((tmp_path / "target").iterdir()) == []
+
+
 @pytest.fixture
 def parts(tmp_path: Path) -> tuple[str, list[str]]:
     """Return the hash of an archive, and the paths of its three parts."""

@@ -293,6 +293,26 @@ def test_an_object_is_fetched_with_the_access_of_the_job() -> None:
     ]
 
 
+def test_an_object_is_fetched_once_on_this_machine_with_the_variables_of_the_job() -> None:
+    # given
+    source = {"object": {"url": "s3://bucket/1.tar.gz", "sha256": HASH}}
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    document = manifest(
+        training={"script": "train.py", "source": source},
+        env=[{"name": "AWS_REGION", "value": "eu-west-1"}],
+        volumes=[volume],
+        volumeMounts=[{"name": "data", "mountPath": "/data"}],
+    )
+    # when
+    made = prepared(document)
+    # then
+    assert made.fetch is not None
+    assert made.fetch.command[-4:] == ("--sha256", HASH, "s3://bucket/1.tar.gz", f"{STATE}/source")
+    assert made.fetch.environment["AWS_REGION"] == "eu-west-1"
+    emptied = {folder.path for folder in made.fetch.folders if folder.empty}
+    assert emptied == {STATE / "source"}, "the claim is kept"
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [

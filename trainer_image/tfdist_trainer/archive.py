@@ -6,9 +6,11 @@ import tarfile
 import zlib
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
+from tfdist.contract import CODE_FILES
 from tfdist_trainer.errors import DataMalformedError, StorageError, one_line
 
 _PART: Final = 1 << 20
@@ -61,7 +63,11 @@ def unpack(packed: Packed, target: Path) -> None:
         packed.content.seek(0)
         with tarfile.open(fileobj=packed.content, mode="r:gz") as archive:
             # All checks before the first file is written.
-            members = archive.getmembers()
+            members = list(islice(archive, CODE_FILES + 1))
+            if len(members) > CODE_FILES:
+                raise DataMalformedError(
+                    f"{packed.field}: {packed.name} has more than {CODE_FILES} files; {PACK_AGAIN}"
+                )
             links = {str(PurePosixPath(member.name)) for member in members if member.issym()}
             for member in members:
                 _check(member, links, packed.field)

@@ -16,7 +16,7 @@ from pathspec import GitIgnoreSpec
 
 from tfdist.client.errors import CodeError
 from tfdist.client.ignored_files import IgnoreRules, is_secret
-from tfdist.contract import CODE_BYTES, STORED_CODE_BYTES
+from tfdist.contract import CODE_BYTES, CODE_FILES, STORED_CODE_BYTES
 
 PART_BYTES: Final = 900 << 10
 """Limit on the part of an archive in one ConfigMap, which has at most 1 MiB."""
@@ -214,6 +214,8 @@ def _pack(folder: Path, files: Sequence[_File], store: str | None) -> CodeArchiv
     total, limit = sum(file.size for file in files), CODE_BYTES if store is None else STORED_CODE_BYTES
     if total > limit:
         raise CodeError(_too_large(folder, f"{_size(total)}, and {_size(limit)} fit", files, store))
+    if len(files) > CODE_FILES:
+        raise CodeError(f"{folder}: the code has {len(files)} files, and {CODE_FILES} fit; {_ADVICE}")
     content = _compress(folder.resolve(), files)
     if store is None and len(content) > PACKED_BYTES:
         size = f"{_size(len(content))} when packed, and {_size(PACKED_BYTES)} fit into ConfigMaps"
