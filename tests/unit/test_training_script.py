@@ -221,8 +221,8 @@ def test_an_archive_in_the_same_file_is_unpacked_once_on_this_machine() -> None:
     made = prepared(document, config_maps={"my-code": {"binaryData": {"code.tar.gz": packed}}})
     # then
     folder = STATE / "config" / "worker-0" / "tfdist-archive"
-    assert made.fetch is not None
-    assert made.fetch.command[-2:] == (f"{folder}/code.tar.gz", f"{STATE}/source")
+    (fetch,) = made.preparations
+    assert fetch.command[-2:] == (f"{folder}/code.tar.gz", f"{STATE}/source")
     assert made.folders[folder].files == {"code.tar.gz": b"packed"}
     assert made.replicas["worker-1"].command[-1] == f"{STATE}/source/train.py"
 
@@ -239,5 +239,5 @@ def test_a_script_from_git_runs_in_the_folder_that_was_fetched(launcher: bool) -
     worker = made.replicas["worker-0"]
     assert list(worker.command[:-1]) == (LAUNCHED if launcher else ["python"])
     assert (worker.command[-1], worker.directory) == (f"{STATE}/source/src/train.py", STATE / "source/src")
-    assert made.fetch is not None
-    assert made.fetch.directory is None, "the folder exists only after the fetch"
+    (fetch,) = made.preparations
+    assert fetch.directory is None, "the folder exists only after the fetch"

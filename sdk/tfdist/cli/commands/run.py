@@ -28,7 +28,6 @@ from tfdist.local.commands import launcher_installed
 from tfdist.local.job import CannotRunHere, LocalJob
 from tfdist.local.machine import this_machine
 from tfdist.local.ports import FreePorts
-from tfdist.local.replica_plan import FETCH
 from tfdist.local.run import run as run_replicas
 from tfdist.local.run_directory import RunDirectory, RunDirectoryLocked, short
 from tfdist.local.volumes import Sources
@@ -201,7 +200,7 @@ def _new_job(document: Document) -> TFDistJob:
 
 
 def _run(local: LocalJob, directory: RunDirectory, environment: Mapping[str, str]) -> int:
-    names = [*local.replicas, *([FETCH] if local.fetch else [])]
+    names = local.process_names
     directory.prepare(local.folders.values(), names)
     for line in _heading(local, directory.path):
         message(line)
