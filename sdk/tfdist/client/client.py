@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfdist.client.api_server import ApiServer
 from tfdist.client.job import Job
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tfdist.api.v1 import TFDistJob
     from tfdist.client.batch import BatchHandle
     from tfdist.client.code_archive import CodeArchive
+    from tfdist.client.requirements import Requirements
     from tfdist.client.sweep import Sweep
     from tfdist.client.sweep_handle import SweepHandle
 
@@ -27,6 +28,9 @@ class Client:
     >>> job = client.submit(manifest)
     >>> result = job.wait(timeout=3600)
     """
+
+    _runs_here: ClassVar[bool] = False
+    """Whether jobs run on this machine, with its Python, instead of in the trainer's image."""
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class Client:
         code: "str | os.PathLike[str] | CodeArchive | None" = None,
         set: Mapping[str, Any] | None = None,  # noqa: A002  the name of the command's option
         include: Sequence[str] = (),
+        requirements: "Requirements | None" = None,
         config_maps: Sequence[Mapping[str, Any]] = (),
         dry_run: bool = False,
     ) -> JobHandle:
@@ -77,6 +82,8 @@ class Client:
             code: a folder, or one script, that becomes `training.source.archive`: a ConfigMap that the job owns.
             include: patterns, as in `.gitignore`, of files in the folder that go with the job although they may
                 contain credentials; other such files are left out, and a warning names them.
+            requirements: packages that the pods install before the script starts: a file of pip, or a list such as
+                `["einops>=0.8"]`. They are locked now, with the hash of each wheel, and go with `code`.
             set: values of fields by their paths below `spec`, such as `{"training.config.epochs": 3}`. With `set` or
                 `code` the job is validated before the first request.
             config_maps: ConfigMaps that the job refers to. They are created, or must have the same content.
@@ -86,12 +93,15 @@ class Client:
             AlreadyExists: a job of this name exists, or a ConfigMap with other content.
             Invalid: the job is invalid, or the API server or the controller's webhook rejects it.
             CodeError: the code cannot be packed.
+            RequirementsError: no wheels satisfy the requirements, or they conflict with the packages of the image.
             ClientError: a request failed.
         """
         from tfdist.client import submission  # noqa: PLC0415  see TYPE_CHECKING
 
         manifest = submission.manifest_of(job)
-        prepared = submission.prepare_changed(manifest, self.namespace, code, set or {}, config_maps, include)
+        prepared = submission.prepare_changed(
+            manifest, self.namespace, code, set or {}, config_maps, include, requirements, here=self._runs_here
+        )
         return self.jobs.create(prepared, dry_run=dry_run)
 
     def get(self, name: str) -> Job:

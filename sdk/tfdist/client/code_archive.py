@@ -64,13 +64,29 @@ class _File:
     size: int
 
 
-def pack(path: Path, include: Sequence[str] = ()) -> CodeArchive:
-    """Return the archive of a folder, or of one file; `include` as in `pack_folder`.
+def pack(path: Path, include: Sequence[str] = (), generated: Mapping[str, bytes] | None = None) -> CodeArchive:
+    """Return the archive of a folder, or of one file; `include` as in `pack_folder`, `generated` as in `pack_with`.
 
     Raises:
         CodeError: as in `pack_folder`.
     """
-    return pack_file(path.name, path.parent) if path.is_file() else pack_folder(path, include)
+    if not generated:
+        return pack_file(path.name, path.parent) if path.is_file() else pack_folder(path, include)
+    if not path.is_file():
+        return pack_with(generated, path, include)
+    return pack_with({path.name: read_file(path)} | dict(generated), None)
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        CodeError: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CodeError(_unreadable(error, path)) from None
 
 
 def pack_folder(folder: Path, include: Sequence[str] = ()) -> CodeArchive:

@@ -18,6 +18,7 @@ from tfdist.api.resource import API_VERSION, KIND
 from tfdist.client.errors import FunctionError
 from tfdist.client.function_script import IMPORTING_ENV, SCRIPT, check_json, script_of
 from tfdist.client.function_source import checked, source_of
+from tfdist.package_installation import LOCK
 from tfdist.podspec.resources import NVIDIA_GPU
 
 if TYPE_CHECKING:  # see the docstring of the module
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # see the docstring of the module
     from tfdist.client.client import Client
     from tfdist.client.code_archive import CodeArchive
     from tfdist.client.job_handle import JobHandle
+    from tfdist.client.requirements import Lock
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,6 +57,8 @@ class JobOptions:
     checkpoint: str | Mapping[str, Any] | None = None
     env: Mapping[str, str] | None = None
     spec: Mapping[str, Any] | None = None
+    packages: Sequence[str] = ()
+    requirements: str | os.PathLike[str] | None = None
 
 
 @overload
@@ -73,6 +77,8 @@ def job(
     checkpoint: str | Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
     spec: Mapping[str, Any] | None = None,
+    packages: Sequence[str] = (),
+    requirements: str | os.PathLike[str] | None = None,
 ) -> "Callable[[Callable[P, R]], JobFunction[P, R]]": ...
 
 
@@ -89,7 +95,8 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             `code`, a folder with other modules that the function imports, and `include`, patterns of its files to send
             although they may contain credentials; `name` of the job, by default the function's name and five
             characters; `checkpoint`, the directory or the whole part of the specification; `env`, variables;
-            `spec`, further fields of the specification.
+            `spec`, further fields of the specification; `packages`, such as `["einops>=0.8"]`, or `requirements`, a
+            file of pip, to install before the function is called.
 
     Raises:
         FunctionError: the function cannot be found in its module: a lambda, a method, one with other decorators.
@@ -143,7 +150,7 @@ class JobFunction(Generic[P, R]):
         """
         from tfdist.client.local_client import LocalClient  # noqa: PLC0415  see the docstring of the module
 
-        manifest, archive = self.prepare(*args, **kwargs)
+        manifest, archive = self._prepare(self._lock(here=True), args, kwargs)
         policy = {"backoffLimit": 0} | manifest["spec"].get("runPolicy", {})  # the user is there to correct it
         return LocalClient().submit(manifest | {"spec": manifest["spec"] | {"runPolicy": policy}}, code=archive)
 
@@ -172,7 +179,8 @@ class JobFunction(Generic[P, R]):
         """
         from tfdist.client.batch import new_batch  # noqa: PLC0415  see the docstring of the module
 
-        submissions = [self.prepare(**call_arguments) for call_arguments in arguments]
+        lock = self._lock()  # the same packages for all
+        submissions = [self._prepare(lock, (), call_arguments) for call_arguments in arguments]
         return new_batch(_client(client).jobs, name or self.options.name, self._prefix, submissions, parallelism)
 
     def prepare(self, *args: Any, **kwargs: Any) -> "tuple[Json, CodeArchive]":
@@ -181,7 +189,27 @@ class JobFunction(Generic[P, R]):
         Raises:
             FunctionError: an argument is not JSON, or the source of the function cannot be sent.
             TypeError: the function does not take these arguments.
+            RequirementsError: the packages cannot be locked.
         """
+        return self._prepare(self._lock(), args, kwargs)
+
+    def _lock(self, *, here: bool = False) -> "Lock | None":
+        """Return the locked packages; `here` for the Python of this machine."""
+        options = self.options
+        if isinstance(options.packages, str):
+            raise FunctionError(f"{self._name}: packages is a list, such as packages=[{options.packages!r}]")
+        if options.packages and options.requirements is not None:
+            raise FunctionError(f"{self._name}: packages and requirements are both given; put all into one of them")
+        if IMPORTING_ENV in os.environ or (not options.packages and options.requirements is None):
+            return None
+        from tfdist.client.requirements import lock_for  # noqa: PLC0415  see the docstring of the module
+
+        folder = None if options.code is None else Path(options.code)
+        return lock_for(self._manifest({}), options.requirements or list(options.packages), folder, here=here)
+
+    def _prepare(
+        self, lock: "Lock | None", args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> "tuple[Json, CodeArchive]":
         from tfdist.client.code_archive import pack_with  # noqa: PLC0415  see the docstring of the module
 
         if IMPORTING_ENV in os.environ:
@@ -192,8 +220,13 @@ class JobFunction(Generic[P, R]):
         values = self._arguments(args, kwargs)
         folder = None if self.options.code is None else Path(self.options.code)
         source = source_of(self._checked, folder)
-        archive = pack_with(source.files | {SCRIPT: script_of(source, values)}, folder, self.options.include)
-        return self._manifest(values), archive
+        files = source.files | {SCRIPT: script_of(source, values)} | (lock.files if lock else {})
+        archive = pack_with(files, folder, self.options.include)
+        manifest = self._manifest(values)
+        if lock is not None:
+            lock.check(archive)
+            manifest["spec"]["training"]["requirements"] = LOCK
+        return manifest, archive
 
     @property
     def _name(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import ClassVar, Final, NoReturn
 
 from tfdist.client.client import Client
 from tfdist.client.errors import NotPossible
@@ -18,6 +18,8 @@ class LocalClient(Client):
     >>> client = LocalClient()
     >>> client.submit(manifest, code=".").wait()
     """
+
+    _runs_here: ClassVar[bool] = True
 
     def __init__(self, folder: str | Path = _FOLDER) -> None:
         """Use the run directories below a folder; a job's directory has its name."""

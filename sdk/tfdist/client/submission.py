@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfdist import validation
 from tfdist.api.resource import API_VERSION, KIND
@@ -18,6 +18,9 @@ from tfdist.client.errors import Invalid
 from tfdist.client.overrides import with_values
 from tfdist.render.source import ARCHIVE_KEY
 from tfdist.validation import ValidationFailed
+
+if TYPE_CHECKING:
+    from tfdist.client.requirements import Requirements
 
 _CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """The characters of the API server's `generateName`: without vowels, so that they form no word."""
@@ -94,23 +97,48 @@ def prepare_changed(
     values: Mapping[str, Any],
     config_maps: Sequence[Mapping[str, Any]],
     include: Sequence[str] = (),
+    requirements: "Requirements | None" = None,
+    *,
+    here: bool = False,
 ) -> Submission:
     """Return what to create for a job with other values of fields, and with a folder or script of code.
 
     A job that is changed here is validated here. Files of the folder that may contain credentials are left out, with a
-    warning of Python, except for those that `include` names.
+    warning of Python, except for those that `include` names. `requirements` are locked, and go with the code; `here` if
+    the job runs on this machine.
 
     Raises:
         Invalid: a path is malformed, or the changed job is invalid.
         CodeError: the code cannot be packed.
+        RequirementsError: the requirements cannot be locked.
     """
-    archive = code if code is None or isinstance(code, CodeArchive) else pack(Path(code), include)
+    job = with_values(job, values)
+    lock = None
+    if requirements is not None:
+        from tfdist.client.requirements import lock_for  # noqa: PLC0415  most jobs have no packages
+
+        lock = lock_for(job, requirements, _folder(code), here=here)
+    generated = lock.files if lock else None
+    archive = code if code is None or isinstance(code, CodeArchive) else pack(Path(code), include, generated)
+    if lock is not None:
+        lock.check(archive)
     if archive is not None and archive.warning:
         warnings.warn(archive.warning, stacklevel=2)
-    submission = prepare(with_values(job, values), namespace, archive, config_maps)
+    submission = prepare(job, namespace, archive, config_maps)
     if values or archive is not None:
         check(submission.job)
     return submission
+
+
+def _folder(code: "str | os.PathLike[str] | CodeArchive | None") -> Path | None:
+    """Return the folder of code that requirements may refer to.
+
+    Raises:
+        Invalid: the code is packed already, and can take no file of requirements.
+    """
+    if isinstance(code, CodeArchive):
+        raise Invalid("requirements: the code is packed already; give its folder, or packages of tfdist.job")
+    return Path(code) if code is not None and Path(code).is_dir() else None
 
 
 def check(job: Json) -> None:

@@ -14,7 +14,20 @@ from tfdist import validation
 from tfdist.api.v1 import TFDistJob
 from tfdist.cli import jobs
 from tfdist.cli.command_line import command
-from tfdist.cli.commands.submit import Code, Env, Gpus, Image, Include, Name, Set, SubmitOptions, Words, Workers, create
+from tfdist.cli.commands.submit import (
+    Code,
+    Env,
+    Gpus,
+    Image,
+    Include,
+    Name,
+    RequirementsFile,
+    Set,
+    SubmitOptions,
+    Words,
+    Workers,
+    create,
+)
 from tfdist.cli.config_maps import config_maps
 from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.console import RunConsole
@@ -72,6 +85,7 @@ def run(
     image: Image = None,
     code: Code = None,
     include: Include = None,
+    requirements: RequirementsFile = None,
     env: Env = None,
     set_: Set = None,
     state: State = None,
@@ -95,12 +109,13 @@ def run(
         )
         options = NewJobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
         request = SubmitOptions(
-            words or (), after_dashes, options, code, include or (), set_ or (), connection.namespace
+            words or (), after_dashes, options, code, include or (), set_ or (), connection.namespace, requirements
         )
         return create(request, connection.client, follow=True)
     only_in_a_cluster = {"--name": name, "--gpus": gpus, "--image": image, "--code": code, "--include": include,
-                         "--env": env, "--set": set_, "--namespace": connection.namespace,
-                         "--context": connection.context, "--kubeconfig": connection.kubeconfig}  # fmt: skip
+                         "--requirements": requirements, "--env": env, "--set": set_,
+                         "--namespace": connection.namespace, "--context": connection.context,
+                         "--kubeconfig": connection.kubeconfig}  # fmt: skip
     _reject(only_in_a_cluster, "cannot be used with --local")
     file, *arguments = _local_words(words or [], after_dashes)
     return run_here(

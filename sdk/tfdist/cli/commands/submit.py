@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -20,11 +20,14 @@ from tfdist.cli.new_job import NewJobOptions, is_script, new_job, script_of
 from tfdist.cli.options import DryRun
 from tfdist.cli.output import message, one_line
 from tfdist.client.client import Client
-from tfdist.client.code_archive import CodeArchive, pack_file, pack_folder
+from tfdist.client.code_archive import CodeArchive, pack, pack_file, pack_folder, pack_with, read_file
 from tfdist.client.errors import Invalid
 from tfdist.client.overrides import steps, with_values
 from tfdist.client.submission import Submission, prepare
 from tfdist.messages import count, join_path
+
+if TYPE_CHECKING:
+    from tfdist.client.requirements import Lock
 
 _COMMAND_LINE: Final = "command line"
 
@@ -46,6 +49,14 @@ Code = Annotated[
 Include = Annotated[
     list[str] | None,
     typer.Option(metavar="PATTERN", help="Files of --code to send although they may contain credentials; repeatable."),
+]
+RequirementsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--requirements",
+        metavar="FILE",
+        help="Packages that each pod installs: a file of pip, locked now with the hashes of the wheels.",
+    ),
 ]
 Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Environment variable; may be repeated.")]
 Set = Annotated[
@@ -69,6 +80,7 @@ class SubmitOptions:
     values: Sequence[str] = ()
     """Values of `--set`."""
     namespace: str | None = None
+    requirements: Path | None = None
 
 
 @command
@@ -83,6 +95,7 @@ def submit(
     image: Image = None,
     code: Code = None,
     include: Include = None,
+    requirements: RequirementsFile = None,
     env: Env = None,
     set_: Set = None,
     dry_run: DryRun = None,
@@ -97,7 +110,9 @@ def submit(
     --follow, with the exit code of the job.
     """
     options = NewJobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
-    request = SubmitOptions(words or (), after_dashes, options, code, include or (), set_ or (), connection.namespace)
+    request = SubmitOptions(
+        words or (), after_dashes, options, code, include or (), set_ or (), connection.namespace, requirements
+    )
     return create(request, connection.client, dry_run=dry_run, follow=follow)
 
 
@@ -137,9 +152,12 @@ def _submission(request: SubmitOptions) -> Submission | None:
     except Invalid as error:
         raise CommandError(f"--set {error}") from None
     _check_namespace(job, request.namespace)
-    archive = _archive(job, request)
+    lock = _lock(job, request)
+    archive = _archive(job, request, lock)
     if archive is None and request.code is None and not others:
-        archive = _script_archive(words)
+        archive = _script_archive(words, lock)
+    if lock is not None:
+        lock.check(archive)
     submission = _prepare(job, request, archive, others)
     return submission if _is_valid(replace(document, value=submission.job), values) else None
 
@@ -175,7 +193,16 @@ def _check_namespace(job: Mapping[str, Any], namespace: str | None) -> None:
         )
 
 
-def _archive(job: dict[str, Any], request: SubmitOptions) -> CodeArchive | None:
+def _lock(job: dict[str, Any], request: SubmitOptions) -> "Lock | None":
+    """Return the locked packages of `--requirements`, which go with the code."""
+    if request.requirements is None:
+        return None
+    from tfdist.client.requirements import lock_for  # noqa: PLC0415  most jobs have no packages
+
+    return lock_for(job, request.requirements, request.code)
+
+
+def _archive(job: dict[str, Any], request: SubmitOptions, lock: "Lock | None") -> CodeArchive | None:
     """Return the packed folder of `--code`; the path of a script in it becomes relative to it."""
     if request.code is None:
         if request.include:
@@ -184,7 +211,7 @@ def _archive(job: dict[str, Any], request: SubmitOptions) -> CodeArchive | None:
     training = (job.get("spec") or {}).get("training")
     if not isinstance(training, dict) or not (training.get("script") or training.get("program")):
         raise CommandError("--code: only a script or program uses a folder of code; write -- python SCRIPT.py")
-    archive = pack_folder(request.code, request.include)
+    archive = pack(request.code, request.include, lock.files) if lock else pack_folder(request.code, request.include)
     if archive.warning:
         message(archive.warning)
     script = training.get("script")
@@ -207,7 +234,7 @@ def _inside(script: str, folder: Path) -> str:
     return path.relative_to(folder.resolve()).as_posix() if path.is_relative_to(folder.resolve()) else script
 
 
-def _script_archive(words: Sequence[str]) -> CodeArchive | None:
+def _script_archive(words: Sequence[str], lock: "Lock | None") -> CodeArchive | None:
     """Return the script of a command, packed alone."""
     script = script_of(words)
     if script is None or not script.is_relative_file:
@@ -216,6 +243,8 @@ def _script_archive(words: Sequence[str]) -> CodeArchive | None:
         raise CommandError(f"{script.target}: no such file; the path of a script in the image is absolute")
     if ".." in Path(script.target).parts:
         raise CommandError(f"{script.target}: outside of the current folder; give its folder by --code")
+    if lock is not None:
+        return pack_with({script.target: read_file(Path(script.target))} | lock.files, None)
     return pack_file(script.target, Path())
 
 
