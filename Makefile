@@ -77,7 +77,7 @@ imports: setup
 dead-code: setup
 	@python hack/dead_code.py
 generated: generate
-	@git --no-pager diff --exit-code -- CONTRIBUTING.md crds operator/manifests docs helm || (echo "commit what 'make generate' wrote"; exit 1)
+	@git --no-pager diff --exit-code -- CONTRIBUTING.md crds operator/manifests docs helm sdk/tfdist/client/trainer_packages.json || (echo "commit what 'make generate' wrote"; exit 1)
 
 ##@ Test
 

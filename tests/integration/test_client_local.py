@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.api import Json
 from support.functions import train, train_through_a_kill
+from support.tiny_wheels import tiny_wheel
 
 from tfdist import Client
 from tfdist.api.status import JobPhase
@@ -78,6 +79,45 @@ def test_a_script_that_fails_on_this_machine_is_a_failed_job(here: Client) -> No
     with pytest.raises(JobFailed, match=r"fashion failed: .*no data"):
         handle.wait(timeout=TIMEOUT)
     assert Client(local=True).get("fashion").phase is JobPhase.FAILED
+
+
+def test_packages_are_installed_once_before_the_script_and_not_those_of_the_image(
+    here: Client, tmp_path: pathlib.Path
+) -> None:
+    # given a script that imports a package of a wheel in its code
+    code = tmp_path / "code"
+    tiny_wheel(code / "wheels", "greeting", requires=["numpy"])
+    (code / "train.py").write_text("import greeting\nprint(greeting.VERSION, greeting.__file__)")
+    (code / "requirements.txt").write_text("--no-index\n--find-links wheels\ngreeting>=0.5\n")
+    job = {"metadata": {"name": "greets"}, "spec": {"worker": {"replicas": 2}, "training": {"script": "train.py"}}}
+    # when
+    handle = here.submit(job, code=code, requirements=code / "requirements.txt")
+    # then
+    assert handle.wait(timeout=TIMEOUT).phase is JobPhase.SUCCEEDED
+    packages = pathlib.Path(".tfdist/greets").resolve() / "packages"
+    assert {line.text for line in handle.logs(role="worker")} == {f"1.0 {packages}/greeting.py"}
+    assert sorted(path.name for path in packages.iterdir() if path.suffix != ".dist-info") == [
+        "__pycache__",
+        "greeting.py",
+    ]
+
+
+def test_a_job_whose_packages_cannot_be_installed_fails_with_the_reason(here: Client, tmp_path: pathlib.Path) -> None:
+    # given a wheel that is replaced after it was locked
+    code = tmp_path / "code"
+    tiny_wheel(code / "wheels", "greeting")
+    (code / "train.py").write_text("import greeting")
+    text = f"--no-index\n--find-links wheels\ngreeting==1.0 --hash=sha256:{'0' * 64}\n"
+    (code / "requirements.txt").write_text(text)
+    job = {
+        "metadata": {"name": "fails"},
+        "spec": {"worker": {"replicas": 1}, "training": {"script": "train.py"}, "runPolicy": {"backoffLimit": 0}},
+    }
+    # when
+    handle = here.submit(job, code=code, requirements=code / "requirements.txt")
+    # then
+    with pytest.raises(JobFailed, match=r"the file of greeting.* has another hash than tfdist-requirements\.txt says"):
+        handle.wait(timeout=TIMEOUT)
 
 
 def test_two_jobs_run_at_once_on_this_machine_until_they_are_stopped(here: Client) -> None:

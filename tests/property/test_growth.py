@@ -27,6 +27,7 @@ from support.sweeps import sweep_manifest
 from tfdist.api.gang_status import GangStatus
 from tfdist.api.sweep import SweepEarlyStopping, TFDistSweep, TFDistSweepSpec
 from tfdist.api.sweep_status import TFDistSweepStatus
+from tfdist.client.errors import RequirementsError
 from tfdist.client.report import Masking
 from tfdist.contract import JOB_ENV, Restarts, Role, Task
 from tfdist.failure_classification import EVICTED
@@ -117,6 +118,17 @@ HOSTILE = {
     "names with dashes": repeated("a-"),
 }
 """Texts of any kind."""
+REQUIREMENTS = {
+    "requirements": repeated("a==1 \\\n --hash=sha256:00\n"),
+    "continued lines": repeated("a\\\n"),
+    "comments": repeated(" #"),
+    "options": repeated("-f a "),
+    "open quotes": repeated("-f 'a\n"),
+    "URLs": repeated("a @ b:"),
+    "dots": repeated("."),
+    "hashes": repeated(" --hash=a", before="a==1"),
+}
+"""Files of pip."""
 NAMES = {name: HOSTILE[name] for name in ("letters", "digits", "names with dots", "names with dashes")}
 """Texts that are names, keys or numbers."""
 QUOTED = {name: HOSTILE[name] for name in ("quotes", "backslashes", "control characters")}
@@ -398,6 +410,7 @@ TABLE: tuple[Row, ...] = (
     *texts("tfdist.url_credentials.without_credentials", HOSTILE | SECRETS),
     *texts("tfdist.client.report.patterns_masked", HOSTILE | SECRETS),
     *texts("tfdist.client.report.Masking.text", SECRETS, Masking(), path="a"),
+    *texts("tfdist.client.requirements_file.parse", HOSTILE | SECRETS | REQUIREMENTS, label="requirements.txt"),
     *texts("tfdist.printable.escaped_json", QUOTED),
     *texts("tfdist.messages.shorten", {"letters": repeated("a")}),
     *texts("tfdist.messages.format_value", QUOTED),
@@ -470,7 +483,7 @@ def seconds(row: Row, n: int) -> float:
     with without_collections():
         start = time.process_time()
         for arguments in calls:
-            with suppress(ValueError):  # an input that is rejected
+            with suppress(ValueError, RequirementsError):  # an input that is rejected
                 result = function(*arguments, **row.keywords)
                 if isinstance(result, Iterator):
                     deque(result, maxlen=0)

@@ -1,8 +1,11 @@
 """`tfdist submit` up to its first request: the job of a command line, changed fields, and errors of both."""
 
+import base64
+import io
 import pathlib
 import random
 import sys
+import tarfile
 from typing import Any
 
 import pytest
@@ -286,3 +289,47 @@ def test_files_that_may_contain_credentials_are_sent_only_on_request(capsys: pyt
     assert ("credentials" in output, "code: 2 files" in output) == (False, True)
     assert main(["submit", "--include", ".env", "--", "bash"]) == 2
     assert "--include: it names files of --code" in capsys.readouterr().err
+
+
+# Packages
+
+
+def test_the_packages_of_a_script_are_locked_and_sent_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    # given
+    write("train.py")
+    write("requirements.txt", "salute==1.2 --hash=sha256:00\n")
+    # when
+    code, job = printed(capsys, "--name", "a", "--requirements", "requirements.txt", "--", "python", "train.py")
+    # then
+    assert job["spec"]["training"]["requirements"] == "tfdist-requirements.txt"
+    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(code["binaryData"]["code.tar.gz"]))) as packed:
+        assert packed.getnames() == ["tfdist-requirements.txt", "train.py"]
+
+
+def test_the_packages_of_a_folder_are_locked_and_sent_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    # given
+    write("src/train.py")
+    write("requirements.txt", "salute==1.2 --hash=sha256:00\n")
+    # when
+    options = ["--name", "a", "--code", "src", "--requirements", "requirements.txt"]
+    _, job = printed(capsys, *options, "--", "python", "train.py")
+    # then
+    assert job["spec"]["training"]["requirements"] == "tfdist-requirements.txt"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["submit", "--", "python", "-m", "team.train"], "the packages are named in the job's code; add its folder"),
+        (["submit", "--", "bash"], "spec.training: neither a script nor a program uses the packages"),
+        (["submit", "--image", "a:1", "--", "python", "train.py"], "the Python and packages of an image of your own"),
+    ],
+)
+def test_packages_that_cannot_be_sent_are_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    write("train.py")
+    write("requirements.txt", "salute" if "--image" in arguments else "salute==1.2 --hash=sha256:00")
+    command, *others = arguments
+
+    assert message in error(capsys, command, "--requirements", "requirements.txt", *others)

@@ -154,8 +154,8 @@ def test_files_of_a_config_map_contain_paths_of_this_machine() -> None:
 def test_source_from_git_is_fetched_once_for_all_replicas() -> None:
     git = {"repository": "https://git.example.com/a.git", "directory": "src"}
     made = prepared(manifest(worker={"replicas": 2}, training={"program": "a:B", "source": {"git": git}}))
-    assert made.fetch is not None
-    assert made.fetch.command[-3:] == ("https://git.example.com/a.git", "HEAD", f"{STATE}/source")
+    (fetch,) = made.preparations
+    assert fetch.command[-3:] == ("https://git.example.com/a.git", "HEAD", f"{STATE}/source")
     assert {each.environment["PYTHONPATH"] for each in made.replicas.values()} == {f"{STATE}/source/src"}
 
 

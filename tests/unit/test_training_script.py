@@ -221,8 +221,8 @@ def test_an_archive_in_the_same_file_is_unpacked_once_on_this_machine() -> None:
     made = prepared(document, config_maps={"my-code": {"binaryData": {"code.tar.gz": packed}}})
     # then
     folder = STATE / "config" / "worker-0" / "tfdist-archive"
-    assert made.fetch is not None
-    assert made.fetch.command[-2:] == (f"{folder}/code.tar.gz", f"{STATE}/source")
+    (fetch,) = made.preparations
+    assert fetch.command[-2:] == (f"{folder}/code.tar.gz", f"{STATE}/source")
     assert made.folders[folder].files == {"code.tar.gz": b"packed"}
     assert made.replicas["worker-1"].command[-1] == f"{STATE}/source/train.py"
 
@@ -256,8 +256,8 @@ def test_the_parts_of_an_archive_are_unpacked_on_this_machine() -> None:
     made = prepared(document, config_maps=maps)
     # then
     folder = STATE / "config" / "worker-0" / "tfdist-archive"
-    assert made.fetch is not None
-    assert made.fetch.command[-3:] == (f"{folder}/code.tar.gz.0", f"{folder}/code.tar.gz.1", f"{STATE}/source")
+    (fetch,) = made.preparations
+    assert fetch.command[-3:] == (f"{folder}/code.tar.gz.0", f"{folder}/code.tar.gz.1", f"{STATE}/source")
     assert made.folders[folder].files == {"code.tar.gz.0": b"first", "code.tar.gz.1": b"second"}
     del maps["my-code-1"]
     assert "put the ConfigMap my-code-1 into the same file" in rejection(document, config_maps=maps)
@@ -306,10 +306,10 @@ def test_an_object_is_fetched_once_on_this_machine_with_the_variables_of_the_job
     # when
     made = prepared(document)
     # then
-    assert made.fetch is not None
-    assert made.fetch.command[-4:] == ("--sha256", HASH, "s3://bucket/1.tar.gz", f"{STATE}/source")
-    assert made.fetch.environment["AWS_REGION"] == "eu-west-1"
-    emptied = {folder.path for folder in made.fetch.folders if folder.empty}
+    (fetch,) = made.preparations
+    assert fetch.command[-4:] == ("--sha256", HASH, "s3://bucket/1.tar.gz", f"{STATE}/source")
+    assert fetch.environment["AWS_REGION"] == "eu-west-1"
+    emptied = {folder.path for folder in fetch.folders if folder.empty}
     assert emptied == {STATE / "source"}, "the claim is kept"
 
 
@@ -342,5 +342,5 @@ def test_a_script_from_git_runs_in_the_folder_that_was_fetched(launcher: bool) -
     worker = made.replicas["worker-0"]
     assert list(worker.command[:-1]) == (LAUNCHED if launcher else ["python"])
     assert (worker.command[-1], worker.directory) == (f"{STATE}/source/src/train.py", STATE / "source/src")
-    assert made.fetch is not None
-    assert made.fetch.directory is None, "the folder exists only after the fetch"
+    (fetch,) = made.preparations
+    assert fetch.directory is None, "the folder exists only after the fetch"

@@ -19,6 +19,7 @@ from reasons_page import page as reasons_page
 from reference import page as reference_page
 from samples_index import index
 from sweep_reference import page as sweep_reference_page
+from trainer_packages import text as trainer_packages
 from trainer_reference import page as trainer_page
 
 from tfdist.api.crd import KINDS
@@ -47,6 +48,7 @@ if __name__ == "__main__":
     write_text("docs/reference/api.md", reference_page())
     write_text("docs/reference/sweep.md", sweep_reference_page())
     write_text("docs/reference/trainer.md", trainer_page())
+    write_text("sdk/tfdist/client/trainer_packages.json", trainer_packages())
     write_text("crds/samples/README.md", index())
     write_text("docs/failures.md", failures_page())
     write_text("docs/features.md", features_page())

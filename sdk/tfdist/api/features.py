@@ -82,6 +82,7 @@ ACTED_ON: Final[Mapping[str, Actor]] = {
     **_read_by(Actor.TRAINER, "program", "config", below="training."),
     **_read_by(Actor.TRAINER, "directory", "formats", "which", below="training.export."),
     **_read_by(Actor.POD, "script", "args", below="training."),
+    **_read_by(Actor.POD, "requirements", below="training."),
     **_read_by(Actor.POD, "archive.name", "archive.parts", "archive.sha256", below="training.source."),
     **_read_by(Actor.POD, "configMap.name", "object.url", "object.sha256", below="training.source."),
     **_read_by(Actor.POD, "repository", "revision", "directory", below="training.source.git."),

@@ -49,6 +49,7 @@ FORBIDDEN: Final = (
         "tfdist submit --code",
     ),
     ForbiddenText("training.script", _UP_IN_SOURCE, _INSIDE),
+    ForbiddenText("training.requirements", _UP, _INSIDE),
     ForbiddenText("training.source.git.directory", _UP, _INSIDE),
     ForbiddenText("training.source.persistentVolumeClaim.directory", _UP, _INSIDE),
     ForbiddenText(

@@ -22,7 +22,7 @@ from tfdist.api.scalars import (
     Text,
     distinct,
 )
-from tfdist.api.source import SourceSpec
+from tfdist.api.source import Folder, SourceSpec
 
 PLACEHOLDERS: Final = ("name", "namespace", "uid")
 """Placeholders of a directory, in braces: fields of the job's metadata."""
@@ -66,6 +66,12 @@ class TrainingSpec(ApiModel):
                 or not self.script.endswith(SCRIPT_SUFFIX)
             ),
         ),
+        CrossFieldRule(
+            "!has(self.requirements) || has(self.source)",
+            "requirements requires source, where the file is; set source, or remove requirements",
+            ".requirements",
+            lambda self: self.requirements is None or self.source is not None,
+        ),
     )
 
     program: Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=patterns.PROGRAM)] | None = None
@@ -81,6 +87,11 @@ class TrainingSpec(ApiModel):
     source: SourceSpec | None = None
     """Source of the code of a class or script, added to `PYTHONPATH`; also the working directory of a script. Defaults
     to the code in the image."""
+    requirements: Folder | None = None
+    """File of pip with the packages to install before the program or script starts, relative to the directory of
+    `source`, such as `requirements.txt`. Each requirement has its version and hashes (`--hash`), and is installed
+    from a wheel without its dependencies. The packages are on `PYTHONPATH` behind the code. Requires `source`. Defaults
+    to the packages in the image. `tfdist submit --requirements FILE` makes the file."""
     config: OpenObject | None = None
     """Configuration of the program, such as `epochs`; the program validates it when it starts. docs/trainer.md lists
     the fields of the built-in programs. Requires `program`."""

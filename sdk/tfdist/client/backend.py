@@ -47,6 +47,9 @@ class Backend(Protocol):
     namespace: str
     """Where objects are created that name no other namespace."""
 
+    runs_here: bool
+    """Whether jobs run on this machine, with its Python, instead of in the trainer's image."""
+
     def create(self, kind: Kind, submission: "Submission", *, dry_run: bool) -> Json:
         """Create an object with the ConfigMaps that it needs, or nothing, and return it."""
 

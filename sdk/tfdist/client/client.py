@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     # second to import. Jobs do not need the models of sweeps.
     from tfdist.api.v1 import TFDistJob
     from tfdist.client.code_archive import CodeArchive
+    from tfdist.client.requirements import Requirements
     from tfdist.client.sweep import Sweep
     from tfdist.client.sweep_handle import SweepHandle
 
@@ -66,6 +67,11 @@ class Client:
         return self._backend.api
 
     @property
+    def runs_here(self) -> bool:
+        """Whether the jobs are processes of this machine."""
+        return self._backend.runs_here
+
+    @property
     def jobs(self) -> Resources[Job, JobHandle]:
         """The jobs of the namespace."""
         return Resources(self._backend, self.namespace, JOBS)
@@ -84,6 +90,7 @@ class Client:
         code: "str | os.PathLike[str] | CodeArchive | None" = None,
         set: Mapping[str, Any] | None = None,  # noqa: A002  the name of the command's option
         include: Sequence[str] = (),
+        requirements: "Requirements | None" = None,
         code_store: str | None = None,
         config_maps: Sequence[Mapping[str, Any]] = (),
         dry_run: bool = False,
@@ -101,6 +108,7 @@ class Client:
             code=code,
             set=set,
             include=include,
+            requirements=requirements,
             code_store=code_store,
             config_maps=config_maps,
             dry_run=dry_run,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class Cluster:
     """The jobs, sweeps and pods of a cluster, with the rights of the user."""
 
+    runs_here = False
+
     def __init__(self, api: ApiServer, namespace: str) -> None:
         self.api, self.namespace = api, namespace
 

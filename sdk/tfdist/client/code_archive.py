@@ -80,13 +80,33 @@ class _File:
     size: int
 
 
-def pack(path: Path, include: Sequence[str] = (), store: str | None = None) -> CodeArchive:
+def pack(
+    path: Path, include: Sequence[str] = (), store: str | None = None, generated: Mapping[str, bytes] | None = None
+) -> CodeArchive:
     """Return the archive of a folder, or of one file; `include` and `store` as in `pack_folder`.
+
+    With `generated` it is as in `pack_with`.
 
     Raises:
         CodeError: as in `pack_folder`.
     """
-    return pack_file(path.name, path.parent, store) if path.is_file() else pack_folder(path, include, store)
+    if not generated:
+        return pack_file(path.name, path.parent, store) if path.is_file() else pack_folder(path, include, store)
+    if not path.is_file():
+        return pack_with(generated, path, include, store)
+    return pack_with({path.name: read_file(path)} | dict(generated), None, store=store)
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        CodeError: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CodeError(_unreadable(error, path)) from None
 
 
 def pack_folder(folder: Path, include: Sequence[str] = (), store: str | None = None) -> CodeArchive:

@@ -65,5 +65,9 @@ class CodeError(ClientError):
     """A folder of code cannot be packed, as a file cannot be read or it is too large, or it cannot be uploaded."""
 
 
+class RequirementsError(ClientError):
+    """The packages of a job cannot be locked: pip finds no wheels, or they conflict with the image's packages."""
+
+
 class FunctionError(ClientError):
     """A function, or one of its arguments, cannot become a job."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # see the docstring of the module
     from tfdist.client.client import Client
     from tfdist.client.code_archive import CodeArchive
     from tfdist.client.job_handle import JobHandle
+    from tfdist.client.requirements import Lock
     from tfdist.client.sweep_handle import SweepHandle
 
 P = ParamSpec("P")
@@ -54,6 +55,8 @@ class JobOptions:
     checkpoint: str | Mapping[str, Any] | None = None
     env: Mapping[str, str] | None = None
     spec: Mapping[str, Any] | None = None
+    packages: Sequence[str] = ()
+    requirements: str | os.PathLike[str] | None = None
 
 
 @overload
@@ -73,6 +76,8 @@ def job(
     checkpoint: str | Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
     spec: Mapping[str, Any] | None = None,
+    packages: Sequence[str] = (),
+    requirements: str | os.PathLike[str] | None = None,
 ) -> "Callable[[Callable[P, R]], JobFunction[P, R]]": ...
 
 
@@ -90,7 +95,8 @@ def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             although they may contain credentials; `code_store`, the object store for the code, as in `Client.submit`;
             `name` of the job, by default the function's name and five
             characters; `checkpoint`, the directory or the whole part of the specification; `env`, variables;
-            `spec`, further fields of the specification.
+            `spec`, further fields of the specification; `packages`, such as `["einops>=0.8"]`, or `requirements`, a
+            file of pip, to install before the function is called.
 
     Raises:
         FunctionError: the function cannot be found in its module: a lambda, a method, one with other decorators.
@@ -133,7 +139,7 @@ class JobFunction(Generic[P, R]):
             TypeError: the function does not take these arguments.
             ClientError: the job cannot be created, see `Client.submit`.
         """
-        manifest, archive = self.prepare(*args, **kwargs)
+        manifest, archive = self._prepare(args, kwargs, here=client is not None and client.runs_here)
         return _client(client).submit(manifest, code=archive)
 
     def local(self, *args: Any, **kwargs: Any) -> "JobHandle":
@@ -142,7 +148,7 @@ class JobFunction(Generic[P, R]):
         Raises:
             ClientError: the job cannot be created, see `submit`.
         """
-        manifest, archive = self.prepare(*args, **kwargs)
+        manifest, archive = self._prepare(args, kwargs, here=True)
         policy = {"backoffLimit": 0} | manifest["spec"].get("runPolicy", {})  # the user is there to correct it
         local_manifest = manifest | {"spec": manifest["spec"] | {"runPolicy": policy}}
         return _client(None, local=True).submit(local_manifest, code=archive)
@@ -180,7 +186,7 @@ class JobFunction(Generic[P, R]):
         sets = [self._arguments((), each) for each in arguments]
         if not 1 <= len(sets) <= MAX_TRIALS:
             raise FunctionError(f"{self._name}.map: {len(sets)} sets of arguments; a sweep has 1 to {MAX_TRIALS}")
-        manifest, archive = self._manifest(), self._archive(None)
+        manifest, archive = self._job(None)
         metadata = {"name": name} if name else {"generateName": name_prefix(self._name, MAX_SWEEP_NAME)}
         spec = {
             "parameters": [{"name": "arguments", "env": ARGUMENTS_ENV}],
@@ -198,15 +204,46 @@ class JobFunction(Generic[P, R]):
         Raises:
             FunctionError: an argument is not JSON, or the source of the function cannot be sent.
             TypeError: the function does not take these arguments.
+            RequirementsError: the packages cannot be locked.
         """
+        return self._prepare(args, kwargs)
+
+    def _prepare(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, here: bool = False
+    ) -> "tuple[Json, CodeArchive]":
+        """Return the manifest and the code; `here` with packages for the Python of this machine."""
         values = self._arguments(args, kwargs)
-        archive, manifest, text = self._archive(values), self._manifest(), json.dumps(values)
+        manifest, archive = self._job(values, here=here)
+        text = json.dumps(values)
         if len(text) <= _SHOWN_CHARACTERS:
             manifest["metadata"]["annotations"] = {ARGUMENTS: text}
         return manifest, archive
 
-    def _archive(self, arguments: Json | None) -> "CodeArchive":
-        """Return the code with a script that calls the function; without arguments with those of a trial."""
+    def _job(self, arguments: Json | None, *, here: bool = False) -> "tuple[Json, CodeArchive]":
+        """Return the manifest and the code; without arguments the code takes them from the trial of a sweep."""
+        manifest = self._manifest()
+        lock = self._lock(manifest, here=here)
+        archive = self._archive(arguments, lock)
+        if lock is not None:
+            lock.check(archive)
+        return manifest, archive
+
+    def _lock(self, manifest: Json, *, here: bool) -> "Lock | None":
+        """Return the locked packages, and name their file in the manifest."""
+        options = self.options
+        if isinstance(options.packages, str):
+            raise FunctionError(f"{self._name}: packages is a list, such as packages=[{options.packages!r}]")
+        if options.packages and options.requirements is not None:
+            raise FunctionError(f"{self._name}: packages and requirements are both given; put all into one of them")
+        if IMPORTING_ENV in os.environ or (not options.packages and options.requirements is None):
+            return None
+        from tfdist.client.requirements import lock_for  # noqa: PLC0415  see the docstring of the module
+
+        folder = None if options.code is None else Path(options.code)
+        return lock_for(manifest, options.requirements or list(options.packages), folder, here=here)
+
+    def _archive(self, arguments: Json | None, lock: "Lock | None") -> "CodeArchive":
+        """Return the code with a script that calls the function."""
         from tfdist.client.code_archive import pack_with  # noqa: PLC0415  see the docstring of the module
         from tfdist.client.code_store import store_of  # noqa: PLC0415  as above
 
@@ -217,7 +254,7 @@ class JobFunction(Generic[P, R]):
             )
         folder = None if self.options.code is None else Path(self.options.code)
         source = source_of(self._checked, folder)
-        files = source.files | {FUNCTION_SCRIPT: script_of(source, arguments)}
+        files = source.files | {FUNCTION_SCRIPT: script_of(source, arguments)} | (lock.files if lock else {})
         return pack_with(files, folder, self.options.include, store_of(self.options.code_store))
 
     @property

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tfdist.api.resource import API_VERSION, KIND, MAX_NAME_LENGTH
+from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.podspec.resources import NVIDIA_GPU
 
 Json = dict[str, Any]
@@ -58,6 +59,12 @@ def job_name(stem: str, longest: int = MAX_NAME_LENGTH - _SUFFIX) -> str:
 def name_prefix(stem: str, longest: int = MAX_NAME_LENGTH) -> str:
     """Return a `generateName` that resembles `stem`, for names of at most `longest` characters."""
     return f"{job_name(stem, longest - _SUFFIX)}-"
+
+
+def job_spec_of(manifest: Mapping[str, Any]) -> Json:
+    """Return the specification of a job, or that in the template of a sweep; it may be malformed."""
+    spec = manifest.get("spec") or {}
+    return spec if manifest.get("kind") != SWEEP_KIND else (spec.get("template") or {}).get("spec") or {}
 
 
 def _deep_merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> Json:

@@ -12,6 +12,7 @@ from tfdist.messages import suggest
 
 if TYPE_CHECKING:
     from tfdist.client.code_archive import CodeArchive  # see `backend`
+    from tfdist.client.requirements import Requirements
     from tfdist.client.submission import Submission
 
 T = TypeVar("T", bound=Workload)
@@ -38,6 +39,7 @@ class Resources(Generic[T, H_co]):
         code: "str | os.PathLike[str] | CodeArchive | None" = None,
         set: Mapping[str, Any] | None = None,  # noqa: A002  the name of the command's option
         include: Sequence[str] = (),
+        requirements: "Requirements | None" = None,
         code_store: str | None = None,
         config_maps: Sequence[Mapping[str, Any]] = (),
         dry_run: bool = False,
@@ -52,6 +54,8 @@ class Resources(Generic[T, H_co]):
                 `code` the object is validated before the first request.
             include: patterns, as in `.gitignore`, of files in the folder that go with the job although they may
                 contain credentials; other such files are left out, and a warning names them.
+            requirements: packages that the pods install before the script starts: a file of pip, or a list such as
+                `["einops>=0.8"]`. They are locked now, with the hash of each wheel, and go with `code`.
             code_store: `s3://bucket/prefix` or `gs://bucket/prefix`, to which the folder is uploaded with the
                 credentials of this environment, to become `training.source.object`. The job needs its own to read it.
                 Default: the environment variable `TFDIST_CODE_STORE`.
@@ -63,6 +67,7 @@ class Resources(Generic[T, H_co]):
             AlreadyExists: an object of this name exists, or a ConfigMap with other content.
             Invalid: the object is invalid, or the API server or the controller's webhook rejects it.
             CodeError: the code cannot be packed or uploaded.
+            RequirementsError: no wheels satisfy the requirements, or they conflict with the packages of the image.
             NotInstalled: the cluster does not have the CRD.
             ClientError: a request failed.
         """
@@ -71,8 +76,17 @@ class Resources(Generic[T, H_co]):
 
         document = {"apiVersion": self.kind.api_version, "kind": self.kind.kind}
         document |= {key: value for key, value in manifest.items() if key != "status"}
-        store = store_of(code_store)
-        prepared = prepare_changed(document, self.namespace, code, set or {}, config_maps, include, store)
+        prepared = prepare_changed(
+            document,
+            self.namespace,
+            code,
+            set or {},
+            config_maps,
+            include,
+            store=store_of(code_store),
+            requirements=requirements,
+            here=self.backend.runs_here,
+        )
         return self.create(prepared, dry_run=dry_run)
 
     def create(self, submission: "Submission", *, dry_run: bool = False) -> H_co:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfdist import validation
 from tfdist.api.resource import API_VERSION, KIND
@@ -17,10 +17,14 @@ from tfdist.client.api_server import Json
 from tfdist.client.code_archive import CodeArchive, pack
 from tfdist.client.code_store import CodeUpload
 from tfdist.client.errors import Invalid
+from tfdist.client.new_job import job_spec_of
 from tfdist.client.overrides import with_values
 from tfdist.render.source import ARCHIVE_KEY, part_names
 from tfdist.validation import ValidationFailed
 from tfdist.validation.sweep import parse_sweep
+
+if TYPE_CHECKING:
+    from tfdist.client.requirements import Requirements
 
 _CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """The characters of the API server's `generateName`: without vowels, so that they form no word."""
@@ -107,25 +111,49 @@ def prepare_changed(
     values: Mapping[str, Any],
     config_maps: Sequence[Mapping[str, Any]],
     include: Sequence[str] = (),
+    *,
     store: str | None = None,
+    requirements: "Requirements | None" = None,
+    here: bool = False,
 ) -> Submission:
     """Return what to create for a job with other values of fields, and with a folder or script of code.
 
     A job that is changed here is validated here. Files of the folder that may contain credentials are left out, with a
     warning of Python, except for those that `include` names. With `store`, see `code_store.store_of`, the code goes to
-    an object store.
+    an object store. `requirements` are locked, and go with the code; `here` if the job runs on this machine.
 
     Raises:
         Invalid: a path is malformed, or the changed job is invalid.
         CodeError: the code cannot be packed.
+        RequirementsError: the requirements cannot be locked.
     """
-    archive = code if code is None or isinstance(code, CodeArchive) else pack(Path(code), include, store)
+    job = with_values(job, values)
+    lock = None
+    if requirements is not None:
+        from tfdist.client.requirements import lock_for  # noqa: PLC0415  most jobs have no packages
+
+        lock = lock_for(job, requirements, _folder(code), here=here)
+    generated = lock.files if lock else None
+    archive = code if code is None or isinstance(code, CodeArchive) else pack(Path(code), include, store, generated)
+    if lock is not None:
+        lock.check(archive)
     if archive is not None and archive.warning:
         warnings.warn(archive.warning, stacklevel=2)
-    submission = prepare(with_values(job, values), namespace, archive, config_maps)
+    submission = prepare(job, namespace, archive, config_maps)
     if values or archive is not None:
         check(submission.job)
     return submission
+
+
+def _folder(code: "str | os.PathLike[str] | CodeArchive | None") -> Path | None:
+    """Return the folder of code that requirements may refer to.
+
+    Raises:
+        Invalid: the code is packed already, and can take no file of requirements.
+    """
+    if isinstance(code, CodeArchive):
+        raise Invalid("requirements: the code is packed already; give its folder, or packages of tfdist.job")
+    return Path(code) if code is not None and Path(code).is_dir() else None
 
 
 def check(manifest: Json) -> None:
@@ -150,10 +178,7 @@ def _in_namespace(config_map: Mapping[str, Any], place: Json) -> Json:
 
 def training_of(job: Json) -> Any:
     """Return `training` of a job, or of the jobs of a sweep."""
-    spec = job.get("spec") or {}
-    if job.get("kind") == SWEEP_KIND:
-        spec = (spec.get("template") or {}).get("spec") or {}
-    return spec.get("training")
+    return job_spec_of(job).get("training")
 
 
 def _code(metadata: Json, content: bytes) -> Json:

@@ -38,6 +38,7 @@ class ThisMachine:
     """The run directories of jobs below a folder; the directory of a job has its name."""
 
     namespace = _NAMESPACE
+    runs_here = True
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -19,7 +19,6 @@ from tfdist.contract_reports import ProgressReport
 from tfdist.local.job import CannotRunHere, LocalJob
 from tfdist.local.machine import this_machine
 from tfdist.local.ports import FreePorts
-from tfdist.local.replica_plan import FETCH
 from tfdist.local.run import run
 from tfdist.local.run_directory import RunDirectory, RunDirectoryLocked
 from tfdist.local.volumes import Sources
@@ -74,7 +73,7 @@ def _run(content: Mapping[str, Any], directory: RunDirectory, ports: FreePorts, 
     config_maps = {manifest["metadata"]["name"]: manifest for manifest in content["configMaps"]}
     machine = this_machine()
     local = LocalJob(job, Sources(directory.path, {}, config_maps), machine, ports.take)
-    directory.prepare(local.folders.values(), [*local.replicas, *([FETCH] if local.fetch else [])])
+    directory.prepare(local.folders.values(), local.process_names)
     for note in local.notes:
         console.message(f"no effect here: {note}")
     return run(local, directory, console, machine.inherited)

@@ -22,7 +22,7 @@ from tfdist.local.job import BUNDLED, LocalJob
 from tfdist.local.logs import Tail, shows_info, without_info
 from tfdist.local.pods import Pods
 from tfdist.local.processes import Processes
-from tfdist.local.replica_plan import FETCH
+from tfdist.local.replica_plan import PREPARATIONS
 from tfdist.local.reports import probe, reports_and_stacks, update_reports
 from tfdist.local.run_directory import RunDirectory, short
 from tfdist.local.silence import (
@@ -39,7 +39,6 @@ from tfdist.planner import Event, plan
 from tfdist.reasons import EventReason
 from tfdist.render.fingerprint import fingerprint
 from tfdist.render.installation import Installation
-from tfdist.render.source import FETCH_CONTAINER
 from tfdist.status.conditions import is_true
 from tfdist.status.phase import is_terminal
 from tfdist.timestamps import rfc3339
@@ -200,8 +199,7 @@ class Engine:
             self._console.message(f"{event.reason}: {event.message}")
 
     def _log_of(self, _: str, pod: PodSummary) -> str:
-        name = FETCH if pod.container == FETCH_CONTAINER else pod.replica
-        return short(self._directory.log(name))
+        return short(self._directory.log(PREPARATIONS.get(pod.container or "", pod.replica)))
 
 
 def stopping_text(names: Sequence[str], grace_seconds: float, signal_name: str) -> str:

@@ -16,13 +16,12 @@ from tfdist.local import gpus
 from tfdist.local.commands import with_commands
 from tfdist.local.env import EnvSources
 from tfdist.local.ports import Addresses
-from tfdist.local.replica_plan import ContainerToProcess, ReplicaPlan
+from tfdist.local.replica_plan import PREPARATIONS, ContainerToProcess, ReplicaPlan
 from tfdist.local.unsupported import unsupported_fields
 from tfdist.local.volumes import Sources, VolumeFolder, names_of
 from tfdist.render.gang import GangName, gangs
 from tfdist.render.installation import Installation
 from tfdist.render.pod import Attempt, PodRenderer
-from tfdist.render.source import FETCH_CONTAINER
 from tfdist.render.template import main_container
 from tfdist.validation import FieldError
 from tfdist.validation.environment import MAX_VARIABLE_BYTES, too_large, variable_size
@@ -70,8 +69,9 @@ class Machine:
 class LocalJob:
     """A job for this machine.
 
-    `replicas` are the processes of its first attempt by host name, `fetch` is the process that fetches the source
-    before them, `folders` must exist before any process starts, `notes` name the settings without effect.
+    `replicas` are the processes of its first attempt by host name, `preparations` are the processes that fetch the
+    source and install the packages before them, `folders` must exist before any process starts, `notes` name the
+    settings without effect.
     """
 
     def __init__(self, job: TFDistJob, sources: Sources, machine: Machine, take_port: Callable[[], int]) -> None:
@@ -93,7 +93,7 @@ class LocalJob:
         self._gpus_asked: dict[str, int] = {}
         self._devices: dict[str, str] = {}
         self.folders: dict[Path, VolumeFolder] = {}
-        self.fetch: ReplicaPlan | None = None
+        self.preparations: list[ReplicaPlan] = []
         self._problems = dict.fromkeys(problems)
         self._volumes: dict[str, None] = {}
         self.notes = unsupported_fields(job)
@@ -104,6 +104,11 @@ class LocalJob:
         self._assign_gpus([name for name, gang in members.items() if gang is GangName.EVALUATION])
         self.replicas = {pod["spec"]["hostname"]: self.process(pod) for pod in self._first_attempt()}
         self._check_sizes()
+
+    @property
+    def process_names(self) -> list[str]:
+        """Names of all processes: of the replicas, and of those before them."""
+        return [*self.replicas, *(plan.name for plan in self.preparations)]
 
     def process(self, pod: Manifest) -> ReplicaPlan:
         """Return the process of a pod of any attempt."""
@@ -128,8 +133,9 @@ class LocalJob:
         """Collect folders, notes and problems of a pod."""
         container, translation = main_container(pod), self._translation(pod)
         for init in pod["spec"].get("initContainers", ()):
-            if init["name"] == FETCH_CONTAINER and self.fetch is None:
-                self.fetch = translation.fetch(init, self._sources)
+            name = PREPARATIONS.get(init["name"])
+            if name is not None and all(plan.name != name for plan in self.preparations):
+                self.preparations.append(translation.preparation(init, self._sources))
         self._problems |= dict.fromkeys(translation.problems)
         self.folders |= {folder.path: folder for folder in translation.folders}
         self._volumes |= {name: None for volume in pod["spec"].get("volumes", ()) for name in names_of(volume)}

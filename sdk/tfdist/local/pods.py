@@ -4,6 +4,7 @@ The planner sees a pod as on a cluster. One difference: the processes of two att
 pod waits until those replicas of its gang that were asked to stop have ended.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,14 +14,14 @@ from tfdist.contract import MAIN_CONTAINER
 from tfdist.local.job import LocalJob
 from tfdist.local.ports import LOCAL_HOST
 from tfdist.local.processes import Processes
-from tfdist.local.replica_plan import ReplicaPlan
+from tfdist.local.replica_plan import PREPARATIONS, ReplicaPlan
 from tfdist.local.run_directory import RunDirectory
 from tfdist.observed.pod import PodSummary, summarize
 from tfdist.render.gang import Gang, GangName, gangs
 from tfdist.render.names import INDEX_LABEL, ROLE_LABEL
-from tfdist.render.source import FETCH_CONTAINER
 from tfdist.timestamps import rfc3339
 
+_CONTAINERS: Final = {process: container for container, process in PREPARATIONS.items()}
 _WAITING: Final[Mapping[str, Any]] = {"waiting": {"reason": "PodInitializing"}}
 
 
@@ -33,7 +34,8 @@ class LocalPod:
     gang: Gang
     created_at: str
     container: Mapping[str, Any] = field(default_factory=lambda: _WAITING)
-    fetch_failed: bool = False
+    failed_init: str | None = None
+    """The init container that has failed."""
     deleted_at: str = ""
 
     def summary(self) -> PodSummary:
@@ -43,10 +45,10 @@ class LocalPod:
         if self.deleted_at:
             meta["deletionTimestamp"] = self.deleted_at
         runs = "running" in self.container
-        phase = "Running" if runs else "Failed" if self.fetch_failed else "Pending"
+        phase = "Running" if runs else "Failed" if self.failed_init else "Pending"
         status: dict[str, Any] = {"phase": phase, "podIP": LOCAL_HOST, "conditions": [_ready(runs)]}
-        if self.fetch_failed:
-            status["initContainerStatuses"] = [{"name": FETCH_CONTAINER, "state": self.container}]
+        if self.failed_init:
+            status["initContainerStatuses"] = [{"name": self.failed_init, "state": self.container}]
         else:
             status["containerStatuses"] = [{"name": MAIN_CONTAINER, "state": self.container}]
         return summarize({"metadata": meta, "spec": {}, "status": status})
@@ -59,7 +61,8 @@ class Pods:
         self._local, self._processes, self._directory = local, processes, directory
         self._gangs = {(str(m.role), m.index): gang for gang in gangs(local.job) for m in gang.members}
         self._pods: dict[str, LocalPod] = {}
-        self._fetched = local.fetch is None
+        self._preparations = deque(local.preparations)
+        """Processes that have not succeeded yet; they run one after another."""
 
     def summaries(self) -> tuple[PodSummary, ...]:
         """Return all pods as input of the planner."""
@@ -94,13 +97,13 @@ class Pods:
     def start(self) -> bool:
         """Start the processes of the pods that need not wait; return whether there were any."""
         waiting = [pod for pod in self._pods.values() if "waiting" in pod.container]
-        fetch = self._local.fetch
-        if fetch is not None and not self._fetched:
-            runs = fetch.name in self._processes.running
+        if self._preparations:
+            first = self._preparations[0]
+            runs = first.name in self._processes.running
             if waiting and not runs:
-                self._processes.start(fetch)
+                self._processes.start(first)
             elif runs and not waiting:
-                self._processes.stop([fetch.name])
+                self._processes.stop([first.name])
             return False
         startable = [pod for pod in waiting if not self._must_wait(pod)]
         for pod in startable:
@@ -123,13 +126,15 @@ class Pods:
         for pod in self._pods.values():
             if "running" in pod.container and pod.process.name in codes:
                 pod.container = self._terminated(pod.process.name, codes[pod.process.name], now)
-        fetch = self._local.fetch
-        if fetch is None or fetch.name not in codes:
+        if not self._preparations or self._preparations[0].name not in codes:
             return
-        self._fetched = codes[fetch.name] == 0
+        name = self._preparations[0].name
+        if codes[name] == 0:
+            self._preparations.popleft()
+            return
         for pod in self._pods.values():
-            if "waiting" in pod.container and not self._fetched:
-                pod.container, pod.fetch_failed = self._terminated(fetch.name, codes[fetch.name], now), True
+            if "waiting" in pod.container:
+                pod.container, pod.failed_init = self._terminated(name, codes[name], now), _CONTAINERS[name]
 
     def _terminated(self, name: str, code: int, now: datetime) -> Mapping[str, Any]:
         message = self._directory.message(name, failed=code != 0)

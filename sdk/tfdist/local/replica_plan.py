@@ -14,19 +14,25 @@ from tfdist.local.paths import Paths
 from tfdist.local.ports import Addresses
 from tfdist.local.volumes import Sources, VolumeFolder
 from tfdist.podspec.resources import nvidia_gpus
-from tfdist.render import defaults, source
+from tfdist.render import defaults, requirements, source
 from tfdist.render.proxy import NO_GRPC_PROXY_ENV
+from tfdist.render.requirements import INSTALL_CONTAINER
+from tfdist.render.source import FETCH_CONTAINER
 from tfdist.render.template import main_container
 from tfdist.validation import FieldError
 
-FETCH: Final = "fetch"
-"""Name of the process that fetches or unpacks the source, if replicas have their host names."""
+PREPARATIONS: Final = {FETCH_CONTAINER: "fetch", INSTALL_CONTAINER: "install"}
+"""Names of the processes that run once before all replicas, by their init container: they fetch or unpack the source,
+and install the packages."""
 
 _PORT_VARIABLE: Final = re.compile(r"TFDIST_[A-Z]+_PORT")
 """Variables of the contract that hold a port on which the replica listens."""
 
 _SOURCE: Final = "source"
 """Folder of the source from Git or an archive, below the state folder."""
+
+_PACKAGES: Final = "packages"
+"""Folder of the packages, below the state folder."""
 
 _PARTS_WITH_PATHS: Final = ("training", "checkpoint", "export")
 """Parts of `TFDIST_JOB` that contain paths of the pod."""
@@ -94,14 +100,16 @@ class ContainerToProcess:
             folders=tuple(self.folders),
         )
 
-    def fetch(self, container: Mapping[str, Any], sources: Sources) -> ReplicaPlan:
-        """Return the process that fetches or unpacks the source into a separate, empty folder."""
+    def preparation(self, container: Mapping[str, Any], sources: Sources) -> ReplicaPlan:
+        """Return the process of an init container that fills a folder for all replicas, which is empty before."""
         others = len(self.folders)
         paths = Paths(self._mounts(container, sources))
-        folders = tuple(replace(f, empty=True) if f.path.name == _SOURCE else f for f in self.folders[others:])
+        filled = _SOURCE if container["name"] == FETCH_CONTAINER else _PACKAGES
+        folders = tuple(replace(f, empty=True) if f.path.name == filled else f for f in self.folders[others:])
         command = [paths.translate(word) for word in container["command"]]
         # the working directory of the replicas may be in the source
-        return replace(self.replica(command), name=FETCH, folders=folders, directory=None)
+        name = PREPARATIONS[container["name"]]
+        return replace(self.replica(command), name=name, folders=folders, directory=None)
 
     def _mounts(self, container: Mapping[str, Any], sources: Sources) -> dict[str, Path]:
         volumes = {volume["name"]: volume for volume in self._pod["spec"].get("volumes", ())}
@@ -133,6 +141,8 @@ class ContainerToProcess:
         if volume["name"] == source.VOLUME and "emptyDir" in volume:
             # in a cluster each pod fetches the source; here one fetch serves all replicas
             return VolumeFolder(sources.state / _SOURCE, make=True)
+        if volume["name"] == requirements.VOLUME:
+            return VolumeFolder(sources.state / _PACKAGES, make=True)
         return sources.folder(volume, self._name)
 
     def _python_path(self) -> dict[str, str]:

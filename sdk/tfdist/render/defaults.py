@@ -9,7 +9,7 @@ from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
 from tfdist.podspec import merge
 from tfdist.podspec.resources import nvidia_gpus
-from tfdist.render import names, source
+from tfdist.render import names, requirements, source
 from tfdist.render.command import DEFAULT_COMMAND
 from tfdist.render.installation import Installation
 from tfdist.render.security import default_security, pod_runs_as_root
@@ -80,6 +80,14 @@ def default_template(
         _network(job),
         source.overlay(
             job.spec.training, installation.default_image, main_container(merged), as_root=pod_runs_as_root(merged)
+        ),
+        requirements.overlay(
+            job.spec.training,
+            installation.default_image,
+            main_container(merged),
+            TEMPORARY,
+            bundled=bundled,
+            as_root=pod_runs_as_root(merged),
         ),
     ):
         result = merge(result, layer, "PodTemplateSpec")

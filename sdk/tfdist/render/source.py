@@ -11,6 +11,8 @@ from tfdist.api.training import TrainingSpec
 VOLUME: Final = "tfdist-source"
 MOUNT_PATH: Final = "/opt/tfdist/source"
 FETCH_CONTAINER: Final = "tfdist-fetch"
+PACKAGES_PATH: Final = "/opt/tfdist/packages"
+"""Folder of the packages of `training.requirements`."""
 ARCHIVE_VOLUME: Final = "tfdist-archive"
 ARCHIVE_KEY: Final = "code.tar.gz"
 """Key of each ConfigMap of `training.source.archive`."""
@@ -45,14 +47,14 @@ def overlay(
     code = training.source if training else None
     if code is None:
         return {}
-    folder = code_directory(code)
+    folder, folders = code_directory(code), _python_folders(training)
     container: dict[str, Any] = {
         "name": contract.MAIN_CONTAINER,
         "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT_PATH, "readOnly": True}],
     }
     if not any(variable["name"] == PYTHON_PATH_ENV for variable in requested.get("env", ())):
         # the kubelet leaves the reference as text if `envFrom` has no such variable: a folder that does not exist
-        value = f"{folder}:$({PYTHON_PATH_ENV})" if requested.get("envFrom") else folder
+        value = f"{folders}:$({PYTHON_PATH_ENV})" if requested.get("envFrom") else folders
         container["env"] = [{"name": PYTHON_PATH_ENV, "value": value}]
     if training is not None and training.script is not None:
         container["workingDir"] = folder  # where the script finds the files next to it, as by `python train.py`
@@ -73,18 +75,26 @@ def overlay(
 
 
 def with_source_first(training: TrainingSpec | None, env: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the variables of a container, the code before the other folders of its `PYTHONPATH`."""
-    code = training.source if training else None
+    """Yield the variables of a container, code and packages before the other folders of its `PYTHONPATH`."""
+    folders = _python_folders(training)
     for variable in env:
-        if code is None or variable["name"] != PYTHON_PATH_ENV:
+        if not folders or variable["name"] != PYTHON_PATH_ENV:
             yield variable
             continue
-        folder, own = code_directory(code), variable.get("value") or ""
+        own = variable.get("value") or ""
         if "valueFrom" in variable:
             yield {**variable, "name": _OWN_PATH_ENV}
             own = f"$({_OWN_PATH_ENV})"
-        added = own.split(":")[0] != folder
-        yield {"name": PYTHON_PATH_ENV, "value": f"{folder}:{own}".rstrip(":") if added else own}
+        added = not f"{own}:".startswith(f"{folders}:")
+        yield {"name": PYTHON_PATH_ENV, "value": f"{folders}:{own}".rstrip(":") if added else own}
+
+
+def _python_folders(training: TrainingSpec | None) -> str:
+    """Return the folders that a job adds to `PYTHONPATH`: its code, then its packages."""
+    if training is None or training.source is None:
+        return ""
+    packages = [PACKAGES_PATH] if training.requirements is not None else []
+    return ":".join([code_directory(training.source), *packages])
 
 
 def code_directory(code: SourceSpec) -> str:
@@ -142,12 +152,17 @@ def _fetch(arguments: Sequence[str], image: str, *, as_root: bool) -> dict[str, 
         "name": FETCH_CONTAINER,
         "image": image,
         "command": ["python", "-m", "tfdist_trainer.fetch", *arguments, MOUNT_PATH],
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-            "runAsNonRoot": not as_root,
-        },
+        "securityContext": init_security(as_root=as_root),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT_PATH}],
+    }
+
+
+def init_security(*, as_root: bool) -> dict[str, Any]:
+    """Return the security context of an init container; `as_root` if the pod sets the user 0."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": not as_root,
     }

@@ -223,6 +223,22 @@ _SCRIPTS: Final = (
         training={"script": "train.py"},
     ),
     rule(
+        "packages without a source",
+        ".training.requirements",
+        "requirements requires source, where the file is; set source, or remove requirements",
+        training={"script": "/code/train.py", "requirements": "requirements.txt"},
+    ),
+    rule(
+        "requirements outside of the source",
+        ".training.requirements",
+        "must be a path within the source, without ..",
+        training={
+            "script": "train.py",
+            "source": {"configMap": {"name": "code"}},
+            "requirements": "../requirements.txt",
+        },
+    ),
+    rule(
         "a script outside of its source",
         ".training.script",
         "must be a path within the source, without ..",

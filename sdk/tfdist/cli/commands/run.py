@@ -23,6 +23,7 @@ from tfdist.cli.commands.submit import (
     Image,
     Include,
     Name,
+    RequirementsFile,
     Set,
     SubmitOptions,
     Words,
@@ -40,7 +41,6 @@ from tfdist.local.commands import launcher_installed
 from tfdist.local.job import CannotRunHere, LocalJob
 from tfdist.local.machine import this_machine
 from tfdist.local.ports import FreePorts
-from tfdist.local.replica_plan import FETCH
 from tfdist.local.run import run as run_replicas
 from tfdist.local.run_directory import RunDirectory, RunDirectoryLocked, short
 from tfdist.local.volumes import Sources
@@ -86,6 +86,7 @@ def run(
     code: Code = None,
     include: Include = None,
     code_store: CodeStore = None,
+    requirements: RequirementsFile = None,
     env: Env = None,
     set_: Set = None,
     state: State = None,
@@ -109,13 +110,21 @@ def run(
         )
         options = NewJobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
         request = SubmitOptions(
-            words or (), after_dashes, options, code, include or (), code_store, set_ or (), connection.namespace
+            words or (),
+            after_dashes,
+            options,
+            code,
+            include or (),
+            code_store,
+            set_ or (),
+            connection.namespace,
+            requirements,
         )
         return create(request, connection.client, follow=True)
     only_in_a_cluster = {"--name": name, "--gpus": gpus, "--image": image, "--code": code, "--include": include,
-                         "--code-store": code_store,
-                         "--env": env, "--set": set_, "--namespace": connection.namespace,
-                         "--context": connection.context, "--kubeconfig": connection.kubeconfig}  # fmt: skip
+                         "--code-store": code_store, "--requirements": requirements, "--env": env, "--set": set_,
+                         "--namespace": connection.namespace, "--context": connection.context,
+                         "--kubeconfig": connection.kubeconfig}  # fmt: skip
     _reject(only_in_a_cluster, "cannot be used with --local")
     file, *arguments = _local_words(words or [], after_dashes)
     return run_here(
@@ -215,7 +224,7 @@ def _new_job(document: Document) -> TFDistJob:
 
 
 def _run(local: LocalJob, directory: RunDirectory, environment: Mapping[str, str]) -> int:
-    names = [*local.replicas, *([FETCH] if local.fetch else [])]
+    names = local.process_names
     directory.prepare(local.folders.values(), names)
     for line in _heading(local, directory.path):
         message(line)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,12 +19,15 @@ from tfdist.cli.jobs import config_map_manifests
 from tfdist.cli.options import DryRun
 from tfdist.cli.output import message, one_line
 from tfdist.client.client import Client
-from tfdist.client.code_archive import CodeArchive, pack_file, pack_folder
+from tfdist.client.code_archive import CodeArchive, pack, pack_file, pack_with, read_file
 from tfdist.client.code_store import store_of
 from tfdist.client.errors import Invalid
 from tfdist.client.overrides import steps, with_values
 from tfdist.client.submission import Submission, prepare
 from tfdist.messages import count, join_path
+
+if TYPE_CHECKING:
+    from tfdist.client.requirements import Lock
 
 _COMMAND_LINE: Final = "command line"
 
@@ -54,6 +57,14 @@ Include = Annotated[
     list[str] | None,
     typer.Option(metavar="PATTERN", help="Files of --code to send although they may contain credentials; repeatable."),
 ]
+RequirementsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--requirements",
+        metavar="FILE",
+        help="Packages that each pod installs: a file of pip, locked now with the hashes of the wheels.",
+    ),
+]
 Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Environment variable; may be repeated.")]
 Set = Annotated[
     list[str] | None,
@@ -78,6 +89,7 @@ class SubmitOptions:
     values: Sequence[str] = ()
     """Values of `--set`."""
     namespace: str | None = None
+    requirements: Path | None = None
 
 
 @command
@@ -93,6 +105,7 @@ def submit(
     code: Code = None,
     include: Include = None,
     code_store: CodeStore = None,
+    requirements: RequirementsFile = None,
     env: Env = None,
     set_: Set = None,
     dry_run: DryRun = None,
@@ -108,7 +121,15 @@ def submit(
     """
     options = NewJobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
     request = SubmitOptions(
-        words or (), after_dashes, options, code, include or (), code_store, set_ or (), connection.namespace
+        words or (),
+        after_dashes,
+        options,
+        code,
+        include or (),
+        code_store,
+        set_ or (),
+        connection.namespace,
+        requirements,
     )
     return create(request, connection.client, dry_run=dry_run, follow=follow)
 
@@ -149,9 +170,12 @@ def _submission(request: SubmitOptions) -> Submission | None:
     except Invalid as error:
         raise CommandError(f"--set {error}") from None
     _check_namespace(job, request.namespace)
-    archive = _archive(job, request)
+    lock = _lock(job, request)
+    archive = _archive(job, request, lock)
     if archive is None and request.code is None and not others:
-        archive = _script_archive(words, store_of(request.code_store))
+        archive = _script_archive(words, lock, store_of(request.code_store))
+    if lock is not None:
+        lock.check(archive)
     submission = _prepare(job, request, archive, others)
     return submission if _is_valid(replace(document, value=submission.job), values) else None
 
@@ -187,7 +211,16 @@ def _check_namespace(job: Mapping[str, Any], namespace: str | None) -> None:
         )
 
 
-def _archive(job: dict[str, Any], request: SubmitOptions) -> CodeArchive | None:
+def _lock(job: dict[str, Any], request: SubmitOptions) -> "Lock | None":
+    """Return the locked packages of `--requirements`, which go with the code."""
+    if request.requirements is None:
+        return None
+    from tfdist.client.requirements import lock_for  # noqa: PLC0415  most jobs have no packages
+
+    return lock_for(job, request.requirements, request.code)
+
+
+def _archive(job: dict[str, Any], request: SubmitOptions, lock: "Lock | None") -> CodeArchive | None:
     """Return the packed folder of `--code`; the path of a script in it becomes relative to it."""
     if request.code is None:
         if request.include:
@@ -196,7 +229,8 @@ def _archive(job: dict[str, Any], request: SubmitOptions) -> CodeArchive | None:
     training = (job.get("spec") or {}).get("training")
     if not isinstance(training, dict) or not (training.get("script") or training.get("program")):
         raise CommandError("--code: only a script or program uses a folder of code; write -- python SCRIPT.py")
-    archive = pack_folder(request.code, request.include, store_of(request.code_store))
+    generated = lock.files if lock else None
+    archive = pack(request.code, request.include, store_of(request.code_store), generated)
     if archive.warning:
         message(archive.warning)
     script = training.get("script")
@@ -219,7 +253,7 @@ def _inside(script: str, folder: Path) -> str:
     return path.relative_to(folder.resolve()).as_posix() if path.is_relative_to(folder.resolve()) else script
 
 
-def _script_archive(words: Sequence[str], store: str | None) -> CodeArchive | None:
+def _script_archive(words: Sequence[str], lock: "Lock | None", store: str | None) -> CodeArchive | None:
     """Return the script of a command, packed alone."""
     script = script_of(words)
     if script is None or not script.is_relative_file:
@@ -228,6 +262,8 @@ def _script_archive(words: Sequence[str], store: str | None) -> CodeArchive | No
         raise CommandError(f"{script.target}: no such file; the path of a script in the image is absolute")
     if ".." in Path(script.target).parts:
         raise CommandError(f"{script.target}: outside of the current folder; give its folder by --code")
+    if lock is not None:
+        return pack_with({script.target: read_file(Path(script.target))} | lock.files, None, store=store)
     return pack_file(script.target, Path(), store)
 
 
