@@ -282,3 +282,22 @@ def test_the_suspension_of_a_sweep_is_waited_for(cluster: StoredCluster, capsys:
 def test_the_deletion_of_a_sweep_ends_when_it_is_gone(arguments: list[str], cluster: StoredCluster) -> None:
     assert main(arguments) == 0
     assert f"{SWEEPS}/new" not in cluster.objects
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sweep", "attach", "fashion-lr", "--tail", "5"], "--tail: a sweep has no log"),
+        (["attach", "sweep/fashion-lr", "--all"], "--all: a sweep has no log"),
+        (
+            ["wait", "sweep/fashion-lr", "--for", "restarting"],
+            "--for restarting: write a phase of a sweep: Pending, Running, Suspended, Succeeded, Failed, Invalid\n",
+        ),
+    ],
+)
+def test_options_that_have_no_effect_on_a_sweep_are_rejected(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith(message)

@@ -119,6 +119,7 @@ def test_phases_are_completed_whatever_their_case(complete: Any) -> None:
     assert complete("wait", "fashion", "--for", "su") == ["suspending", "suspended", "succeeded"], (
         "a shell adds letters"
     )
+    assert complete("sweep", "wait", "fashion", "--for", "Su") == ["Suspended", "Succeeded"]
 
 
 @pytest.mark.parametrize("content", ["", "a: [", "contexts: 3", None])

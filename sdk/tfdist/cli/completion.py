@@ -67,11 +67,10 @@ def contexts(ctx: typer.Context, incomplete: str) -> list[str]:
     return _matching(_contexts(ctx), incomplete)
 
 
-def phases(incomplete: str) -> list[str]:
-    """Return the phases of a job, after the letters that are typed, whatever their case."""
-    from tfdist.api.status import JobPhase  # noqa: PLC0415  a command without completion does not need the models
-
-    matches = [phase for phase in JobPhase if phase.lower().startswith(incomplete.lower())]
+def phases(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the phases of a job, or in `tfdist sweep` of a sweep, after the typed letters, whatever their case."""
+    kind: Kind = ctx.obj or JOB
+    matches = [phase for phase in kind.phases if phase.lower().startswith(incomplete.lower())]
     if incomplete.islower():
         return [phase.lower() for phase in matches]
     return [incomplete + phase[len(incomplete) :] for phase in matches]

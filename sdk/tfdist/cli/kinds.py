@@ -33,6 +33,17 @@ class Kind:
         """Name of the resource with its API group: `tfdistjob.tfdist.dev`."""
         return f"{self.resource}.{GROUP}"
 
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The phases that an object of this kind can have."""
+        if self is JOB:
+            from tfdist.api.status import JobPhase  # noqa: PLC0415  most commands do not need the models
+
+            return tuple(JobPhase)
+        from tfdist.api.sweep_status import SweepPhase  # noqa: PLC0415  as above
+
+        return tuple(SweepPhase)
+
     def of(self, client: "Client") -> "Resources[Any, Any]":
         """Return what lists, reads and changes objects of this kind in the namespace of a client."""
         return client.jobs if self is JOB else client.sweeps

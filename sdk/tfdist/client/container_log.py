@@ -145,6 +145,7 @@ class ContainerLog:
         self.is_away = False
         """Whether the log cannot be read at present, and is tried again."""
         self._api, self._options, self._stopped = api, options, stopped
+        self._origin = (source.label, source.attempt, source.pod)
         self._seen = _SeenLines(is_window=options.tail is not None or options.since is not None)
         self._opened, self._opened_at = time.monotonic(), time.time()
         self._has_opened = self._has_answered = False
@@ -167,20 +168,21 @@ class ContainerLog:
                     yield batch
                 has_new = has_new or self._rest != previous
                 repeats = 0 if has_new else repeats + ended
-                # A cut looks like an end: the log is complete if, read again after the end of the container, it has
+                # A cut looks like an end: a log is complete if, read again after the end of its container, it has
                 # nothing new and all that was there before.
-                if not follow or repeats >= _REPEATS or (repeats and not self._seen.outstanding):
-                    yield from self._last_line()
-                    return
-                ended = ended or self._has_ended()
+                is_over = not follow or repeats >= _REPEATS or (repeats > 0 and not self._seen.outstanding)
+                ended = ended or (not is_over and self._has_ended())
             except (NotFound, NotInstalled):  # the pod is deleted
-                yield from self._last_line()
-                return
+                is_over = True
             except Invalid as rejected:
                 yield [self.message(rejected)]
                 return
             except (NoCluster, Unavailable) as away:
-                error = away
+                error, is_over = away, False
+            if is_over:
+                if self._rest is not None and self._seen.is_new(self._rest):
+                    yield [self._line(self._rest)]
+                return
             # A container that runs may write nothing for hours; each stream then ends with a timeout.
             if has_new or error is None or (self._has_answered and not ended):
                 patience.renew()
@@ -208,10 +210,6 @@ class ContainerLog:
                 if new := [self._line(line) for line in lines if self._seen.is_new(line)]:
                     yield new
 
-    def _last_line(self) -> Iterator[list[LogLine]]:
-        if self._rest is not None and self._seen.is_new(self._rest):
-            yield [self._line(self._rest)]
-
     def _query(self, *, follow: bool) -> Query:
         query: Json = {"container": self.source.container, "timestamps": True, "follow": follow}
         if self._seen.since is not None:
@@ -231,8 +229,8 @@ class ContainerLog:
         return current is not None and current.ended
 
     def _line(self, line: "_RawLine") -> LogLine:
-        text = line.content.rstrip(b"\r").decode("utf-8", errors="replace")  # a line may end with CR LF
-        return LogLine(self.source.label, self.source.attempt, self.source.pod, line.time, text)
+        # A line may end with CR LF.
+        return LogLine(*self._origin, line.time, line.content.rstrip(b"\r").decode("utf-8", errors="replace"))
 
 
 class _RawLine(NamedTuple):
@@ -285,10 +283,11 @@ class _SeenLines:
             return False
         if self._is_before_window and line.second <= self._last:
             return False
-        self._last = max(self._last, line.second)
-        while self._recent and self._recent[0][0] < self._last - _OVERLAP:
-            self._recent.popleft()
-            self._is_window = False  # the next stream begins after the first line
+        if line.second > self._last:
+            self._last = line.second
+            while self._recent and self._recent[0][0] < line.second - _OVERLAP:
+                self._recent.popleft()
+                self._is_window = False  # the next stream begins after the first line
         if line.second >= self._last - _OVERLAP:
             self._recent.append((line.second, key))
         return True

@@ -137,7 +137,7 @@ def check_job(job: Job) -> Iterator[Check]:
     yield from checks
     if not checks and not job.is_current:
         if datetime.now(UTC) - parse_time(job.created) > _UNSEEN:
-            yield problem(subject, "its status is not that of its specification: no controller acts on it")
+            yield problem(subject, "its status is older than its specification: no controller acts on it")
         else:
             yield ok(subject, "the controller has not acted on it yet")
     elif not checks:
@@ -179,7 +179,7 @@ def _crd(api: ApiServer, subject: str, kind: ResourceKind) -> Check:
     try:
         absent = [path for part in ("spec", "status") for path in missing_fields(document, kind, part)]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        return warning(subject, f"its schema cannot be compared with that of tfdist {__version__}: {error!r}")
+        return warning(subject, f"its schema cannot be compared with the one of tfdist {__version__}: {error!r}")
     if absent:
         names = ", ".join(absent[:_NAMED_FIELDS]) + (", ..." if len(absent) > _NAMED_FIELDS else "")
         return warning(

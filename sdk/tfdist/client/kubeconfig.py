@@ -51,7 +51,9 @@ def connection(kubeconfig: str | os.PathLike[str] | None = None, context: str | 
     if any(Path(file).expanduser().is_file() for file in files.split(os.pathsep) if file):
         return _of_context(files, context)
     if kubeconfig or context or "KUBERNETES_SERVICE_HOST" not in os.environ:
-        raise NoCluster(f"there is no kubeconfig at {files}: set --kubeconfig or KUBECONFIG to that of your cluster")
+        raise NoCluster(
+            f"there is no kubeconfig at {files}: set --kubeconfig or KUBECONFIG to the file of your cluster"
+        )
     return _of_pod()
 
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,8 +13,8 @@ from tfdist.cli.commands.control import headline
 from tfdist.cli.commands.logs import LogView, job_gangs, new_console, selected_replicas
 from tfdist.cli.connection import ClusterOptions, attach_job, attach_sweep, to_copy
 from tfdist.cli.console import RunConsole
-from tfdist.cli.errors import CommandExitCode
-from tfdist.cli.kinds import JOB, Reference
+from tfdist.cli.errors import CommandError, CommandExitCode
+from tfdist.cli.kinds import JOB, SWEEP, Reference
 from tfdist.cli.options import AllReplicas, Name
 from tfdist.cli.output import message
 from tfdist.client.container_log import LogOptions, LogSource
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tfdist.client.client import Client
     from tfdist.client.sweep_handle import SweepHandle
 
+_TAIL: Final = 10
+
 
 @command
 def attach(
@@ -34,8 +36,14 @@ def attach(
     name: Name,
     *,
     tail: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Begin with the last N lines of each replica of a job.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help=f"Begin with the last N lines of each replica of a job; default: {_TAIL}.",
+            show_default=False,
+        ),
+    ] = None,
     all_replicas: AllReplicas = False,
 ) -> int:
     """Follow a job or sweep to its end.
@@ -46,7 +54,11 @@ def attach(
     Exits 0 if it succeeds, 124 if it exceeds a deadline, 130 after Ctrl-C, 2 if a request fails; otherwise with the
     exit code of the replica that failed the job, or 1 for a sweep that fails or is invalid.
     """
-    return follow(connection.client(), connection.find(name), tail=tail, all_replicas=all_replicas)
+    reference = connection.find(name)
+    if reference.kind is SWEEP and (tail is not None or all_replicas):
+        option = "--all" if tail is None else "--tail"
+        raise CommandError(f"{option}: a sweep has no log: leave it out, or attach to one of its jobs")
+    return follow(connection.client(), reference, tail=tail or _TAIL, all_replicas=all_replicas)
 
 
 def follow(client: "Client", reference: Reference, *, tail: int | None = None, all_replicas: bool = False) -> int:

@@ -13,7 +13,7 @@ from tfdist.cli.command_line import command
 from tfdist.cli.completion import job_names
 from tfdist.cli.connection import ClusterOptions, attach_job, name_of, suggesting, to_copy
 from tfdist.cli.errors import CommandError, CommandExitCode
-from tfdist.cli.kinds import JOB, Reference
+from tfdist.cli.kinds import JOB, Kind, Reference
 from tfdist.cli.options import JobName, Name, Names, Timeout, seconds
 from tfdist.cli.output import collected_warnings, message, one_line, show_warnings
 from tfdist.client.errors import ClientError, Invalid, NoCluster, Unauthorized, WaitTimeout
@@ -284,9 +284,9 @@ def wait(
     Exits with the exit code of the job or sweep, as `tfdist attach` does; 0 if it reaches the phase; 124 after the
     timeout; 2 if a request fails.
     """
-    phases = _phases(phase)
-    limit = None if timeout is None else seconds(timeout)
     kind, own_name = connection.find(name)
+    phases = _phases(phase, kind)
+    limit = None if timeout is None else seconds(timeout)
     objects = kind.of(connection.client())
     with suggesting(objects, own_name):
         handle = objects.attach(own_name)
@@ -304,11 +304,11 @@ def headline(stored: "Job | Sweep") -> str:
     return f"{stored.phase}: {one_line(printable(stored.message))}" if stored.message else str(stored.phase)
 
 
-def _phases(text: str) -> tuple[str, ...]:
-    """Return the phase that a user has written in any case; sweeps have some of the phases of jobs."""
+def _phases(text: str, kind: Kind) -> tuple[str, ...]:
+    """Return the phase that a user has written in any case."""
     if not text:
         return ()
-    for phase in JobPhase:
+    for phase in kind.phases:
         if phase.lower() == text.lower():
             return (phase,)
-    raise CommandError(f"--for {text}: write a phase: {', '.join(JobPhase)}")
+    raise CommandError(f"--for {text}: write a phase of a {kind.noun}: {', '.join(kind.phases)}")
