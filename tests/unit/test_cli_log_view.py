@@ -6,7 +6,7 @@ import re
 import pytest
 from support.factories import manifest
 
-from tfdist.cli.commands.logs import LogView, replica_names, selected_replicas
+from tfdist.cli.commands.logs import LogView, selected_replicas
 from tfdist.cli.console import RunConsole
 from tfdist.cli.errors import CommandError
 from tfdist.client.container_log import LogLine
@@ -57,7 +57,7 @@ def test_a_large_job_shows_the_replica_that_leads_each_gang(capsys: pytest.Captu
     assert selected_replicas(job) == frozenset({"worker-0", "evaluator-0"})
     assert "21 replicas: only the log of worker-0, evaluator-0, which lead, is shown" in capsys.readouterr().err
     assert selected_replicas(job, all_replicas=True) is None
-    assert len(replica_names(job)) == 21
+    assert len(job.replica_names) == 21
 
 
 def test_the_replicas_of_each_role_are_named_where_one_does_not_exist() -> None:

@@ -13,8 +13,7 @@ import yaml
 from support.factories import manifest
 from support.stored_cluster import StoredCluster, connected
 
-from tfdist.cli import overrides
-from tfdist.cli.command_job import NewJobOptions, command_job
+from tfdist.cli.command_job import NewJobOptions, command_job, set_values
 from tfdist.cli.errors import CommandError
 from tfdist.cli.main import main
 from tfdist.client.errors import Invalid
@@ -78,7 +77,7 @@ def test_python_and_a_script_are_a_script_and_any_other_command_is_a_command(
 def test_values_are_read_as_in_a_manifest() -> None:
     given = ["a=3", "b=0.01", "c=true", 'd="3"', "e=x=y", "f=[1, two]", "g=", "h=10:30", "i=1e3"]
 
-    assert overrides.parse(given) == {
+    assert set_values(given) == {
         "a": 3, "b": 0.01, "c": True, "d": "3", "e": "x=y", "f": [1, "two"], "g": None, "h": "10:30", "i": 1000,
     }  # fmt: skip
 
@@ -86,7 +85,7 @@ def test_values_are_read_as_in_a_manifest() -> None:
 @pytest.mark.parametrize("given", ["a", "=3", "a=[1", "a=@x", "a=.nan"])
 def test_a_malformed_value_is_named_with_its_option(given: str) -> None:
     with pytest.raises(CommandError, match=r"^--set "):
-        overrides.parse([given])
+        set_values([given])
 
 
 @pytest.mark.parametrize(

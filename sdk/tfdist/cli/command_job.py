@@ -7,7 +7,8 @@ from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
 from tfdist.api.training import SCRIPT_SUFFIX
-from tfdist.cli.errors import CommandError
+from tfdist.cli import yaml_loader
+from tfdist.cli.errors import CommandError, DocumentError
 from tfdist.client.new_job import job_name, new_job
 
 _PYTHON: Final = re.compile(r"python(3(\.\d+)?)?")
@@ -103,3 +104,24 @@ def _variable(assignment: str) -> tuple[str, str]:
     if not name or not equals:
         raise CommandError(f"--env {assignment}: write NAME=VALUE")
     return name, value
+
+
+def set_values(assignments: Sequence[str]) -> dict[str, Any]:
+    """Return the values of `--set PATH=VALUE` by path; a value is read as in a manifest: `3`, `true`, `"3"`, `[1, 2]`.
+
+    Raises:
+        CommandError: there is no `=`, or the value is malformed.
+    """
+    return dict(map(_set_value, assignments))
+
+
+def _set_value(assignment: str) -> tuple[str, Any]:
+    path, equals, text = assignment.partition("=")
+    if not path or not equals:
+        raise CommandError(f"--set {assignment}: write PATH=VALUE, such as training.config.epochs=3")
+    try:
+        return path, next((value for value, _ in yaml_loader.load(text, "--set")), None)
+    except DocumentError as error:
+        raise CommandError(
+            f"--set {assignment}: {error.message}; quote a value that is text: '{path}=\"...\"'"
+        ) from None

@@ -6,10 +6,12 @@ error names what may remain. A process that is killed can leave code without an 
 """
 
 import contextlib
+import signal
+import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from tfdist.api.resource import API_VERSION, KIND
@@ -26,7 +28,6 @@ from tfdist.client.errors import (
     NotFound,
     Unavailable,
 )
-from tfdist.client.interrupts import postponed_interrupt
 from tfdist.client.submission import Submission, training_of
 from tfdist.render.source import part_names
 
@@ -67,7 +68,7 @@ def create(api: ApiServer, submission: Submission, *, dry_run: bool = False) -> 
     """
     if submission.upload is not None and not dry_run:
         submission.upload.run()
-    with postponed_interrupt() as interrupted:
+    with _postponed_interrupt() as interrupted:
         creation = _Creation(api, submission, dry_run=dry_run)
         try:
             job = creation.run(interrupted)
@@ -287,3 +288,33 @@ def _object(path: str, manifest: Json) -> str:
 
 def _text(manifest: Json) -> str:
     return f"{manifest['kind'].lower()}/{manifest['metadata'].get('name', '')}"
+
+
+@contextlib.contextmanager
+def _postponed_interrupt() -> Iterator[Callable[[], None]]:
+    """Yield a function that raises KeyboardInterrupt if Ctrl-C has arrived; in the block only a second one raises it.
+
+    Without effect outside of the main thread, which alone gets signals, and with a handler of the application's own.
+    """
+    is_pending = False
+
+    def record(number: int, frame: Any) -> None:
+        nonlocal is_pending
+        if is_pending:
+            signal.default_int_handler(number, frame)
+        is_pending = True
+
+    def check() -> None:
+        if is_pending:
+            raise KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield check
+        return
+    signal.signal(signal.SIGINT, record)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    check()

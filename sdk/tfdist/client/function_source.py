@@ -12,14 +12,13 @@ import dis
 import inspect
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from tfdist.client.errors import FunctionError
-from tfdist.client.module_imports import missing_modules
 
 NOTEBOOK_MODULE: Final = "tfdist_function"
 """Module of a function that has none of its own."""
@@ -162,7 +161,7 @@ def _of_module(function: FunctionType, path: Path, folder: Path | None) -> Funct
     paths = {path, *(parent / _INIT for parent in packages if (parent / _INIT).is_file())}
     files = {file.relative_to(root).as_posix(): file.read_bytes() for file in sorted(paths)}
     if folder is None:
-        missing = () if root.name in _INSTALLED else missing_modules(files, root)
+        missing = () if root.name in _INSTALLED else _missing_modules(files, root)
         if missing:
             raise FunctionError(f"{path.name} imports {', '.join(missing)}, which the job would not have: set code")
         return FunctionSource(function.__name__, module, files)
@@ -185,3 +184,44 @@ def _module_and_root(function: FunctionType, path: Path) -> tuple[str, Path]:
     if list(path.parts[-len(trail) :]) == trail:
         return name, path.parents[len(trail) - 1]
     return path.stem, path.parent
+
+
+def _missing_modules(files: Mapping[str, bytes], root: Path) -> list[str]:
+    """Return the files below `root` that the modules in `files` import at once, and that are not among them.
+
+    Args:
+        files: content of modules by path below `root`.
+        root: the folder from which they are imported.
+    """
+    missing: dict[str, None] = {}
+    for path, content in files.items():
+        for name in _imports(ast.parse(content), PurePosixPath(path)):
+            file = _file_of(name, root)
+            if file is not None and file not in files:
+                missing[file] = None
+    return list(missing)
+
+
+def _imports(module: ast.Module, path: PurePosixPath) -> Iterator[str]:
+    """Yield the names of the modules that the top level of a module may import, without those in `try` and `if`."""
+    for node in module.body:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _with_parents(alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            package = path.parts[:-1][: len(path.parts) - node.level] if node.level else ()
+            base = [*package, *(node.module or "").split(".")]
+            name = ".".join(part for part in base if part)
+            yield from _with_parents(name)
+            yield from (f"{name}.{alias.name}" if name else alias.name for alias in node.names)
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    return (".".join(parts[:length]) for length in range(1, len(parts) + 1) if name)
+
+
+def _file_of(name: str, root: Path) -> str | None:
+    """Return the path of a module below `root`; None if it does not exist."""
+    path = name.replace(".", "/")
+    return next((file for file in (f"{path}.py", f"{path}/__init__.py") if (root / file).is_file()), None)

@@ -20,8 +20,7 @@ from tfdist.client.container_log import LogLine, LogOptions
 from tfdist.client.errors import AlreadyExists, NotFound, NotPossible
 from tfdist.client.events import JobEvent
 from tfdist.client.job import Job
-from tfdist.client.local_logs import LocalLogs
-from tfdist.client.local_run import LocalRun
+from tfdist.client.local_run import LocalLogs, LocalRun
 from tfdist.client.logs import LogEvent
 from tfdist.timestamps import rfc3339
 

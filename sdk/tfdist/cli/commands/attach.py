@@ -10,7 +10,7 @@ from tfdist import outcome
 from tfdist.api.status import ExportStatus, JobPhase
 from tfdist.cli.command_line import command
 from tfdist.cli.commands.control import headline
-from tfdist.cli.commands.logs import LogView, job_gangs, new_console, selected_replicas
+from tfdist.cli.commands.logs import LogView, new_console, selected_replicas
 from tfdist.cli.connection import ClusterOptions, attach_job, attach_sweep, to_copy
 from tfdist.cli.console import RunConsole
 from tfdist.cli.errors import CommandError, CommandExitCode
@@ -124,7 +124,7 @@ class _Phases:
         self._shown = ""
         self._phase: JobPhase | None = None
         self._restarts: int | None = None
-        self._leader = next((gang.leader.name for gang in job_gangs(job)), "")
+        self._leader = next((gang.leader.name for gang in job.gangs), "")
         self._ended_attempt: int | None = None
         """Attempt of training whose leader has ended: the progress that the status has then is older."""
 

@@ -3,14 +3,12 @@
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 from typing import Annotated, Final
 
 import typer
-from pydantic import ValidationError
 
-from tfdist.api.v1 import TFDistJob
 from tfdist.cli.command_line import command
 from tfdist.cli.connection import ClusterOptions, attach_job
 from tfdist.cli.console import RunConsole
@@ -22,7 +20,6 @@ from tfdist.client.job import Job
 from tfdist.client.job_handle import JobHandle
 from tfdist.client.logs import sources
 from tfdist.contract import Role
-from tfdist.render.gang import Gang, gangs
 
 _BATCH: Final = 1000
 """Lines that are written at once."""
@@ -114,12 +111,7 @@ class LogView:
 
 def new_console(job: Job) -> RunConsole:
     """Return the console for the logs of a job, on standard output."""
-    return RunConsole(sys.stdout, replica_names(job), time.monotonic)
-
-
-def replica_names(job: Job) -> list[str]:
-    """Return the names of all replicas that the specification has, in the order of their start."""
-    return [member.name for gang in job_gangs(job) for member in gang.members]
+    return RunConsole(sys.stdout, job.replica_names, time.monotonic)
 
 
 def selected_replicas(job: Job, replica: str | None = None, *, all_replicas: bool = False) -> frozenset[str] | None:
@@ -128,27 +120,19 @@ def selected_replicas(job: Job, replica: str | None = None, *, all_replicas: boo
     Raises:
         CommandError: the job has no such replica; with the names that it has.
     """
-    names = replica_names(job)
+    names = job.replica_names
     if replica is None and (all_replicas or len(names) <= _MOST_REPLICAS):
         return None
     if replica is None:
-        leaders = [gang.leader.name for gang in job_gangs(job)]
+        leaders = [gang.leader.name for gang in job.gangs]
         leader_text = f"{leaders[0]}, which leads" if len(leaders) == 1 else f"{', '.join(leaders)}, which lead"
         message(f"{job.name} has {len(names)} replicas: only the log of {leader_text}, is shown; --all shows all")
         return frozenset(leaders)
     if names and replica not in names:
-        sizes = [size for gang in job_gangs(job) for size in gang.sizes().items()]
+        sizes = [size for gang in job.gangs for size in gang.sizes().items()]
         ranges = [f"{role}-0" + (f" to {role}-{number - 1}" if number > 1 else "") for role, number in sizes]
         raise CommandError(f"{job.name} has no replica {replica}: it has {', '.join(ranges)}")
     return frozenset({replica})
-
-
-def job_gangs(job: Job) -> Sequence[Gang]:
-    """Return the gangs of a job; an invalid one has none."""
-    try:
-        return gangs(TFDistJob.model_validate({key: job.manifest[key] for key in job.manifest if key != "status"}))
-    except ValidationError:
-        return ()
 
 
 def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:

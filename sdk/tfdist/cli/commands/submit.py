@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tfdist.cli import creation, jobs, overrides
-from tfdist.cli.command_job import NewJobOptions, command_job, is_script, script_of
+from tfdist.cli import creation, jobs
+from tfdist.cli.command_job import NewJobOptions, command_job, is_script, script_of, set_values
 from tfdist.cli.command_line import command
 from tfdist.cli.connection import ClusterOptions
 from tfdist.cli.documents import STDIN, SUFFIXES, Document
@@ -162,7 +162,7 @@ def _submission(request: SubmitOptions) -> Submission | None:
             return None
     else:
         document, others = _from_command(words, request), []
-    values = overrides.parse(request.values)
+    values = set_values(request.values)
     if request.options.name and others:
         values["metadata.name"] = request.options.name
     try:
