@@ -47,11 +47,11 @@ control-plane-down: ## Stops these processes
 
 .PHONY: setup
 setup: .venv/.complete ## Creates .venv with all dependencies for development and tests
-.venv/.complete: requirements/dev.txt requirements/tools.txt operator/pyproject.toml sdk/pyproject.toml trainer_image/pyproject.toml trainer_image/tfdist_trainer_keras.pth
+.venv/.complete: requirements/dev.txt requirements/tools.txt operator/pyproject.toml sdk/pyproject.toml sdk/cli/pyproject.toml trainer_image/pyproject.toml trainer_image/tfdist_trainer_keras.pth
 	@echo "making .venv (about a minute: TensorFlow is 300 MB)"
 	@rm -f $@
 	@hack/install_packages.sh .venv requirements/dev.txt
-	@.venv/bin/pip install --quiet --no-deps --no-build-isolation -e sdk -e operator -e trainer_image
+	@.venv/bin/pip install --quiet --no-deps --no-build-isolation -e sdk -e sdk/cli -e operator -e trainer_image
 	@touch $@
 
 .PHONY: fmt generate lock

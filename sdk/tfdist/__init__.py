@@ -1,6 +1,7 @@
 """TFDist: the TFDistJob API, its checks, the client, and the contract between a replica and the controller."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if not TYPE_CHECKING:
     }
 
     def __getattr__(name: str) -> Any:
-        """Import the client when it is used: it needs the extra `client`, and half a second."""
+        """Import the client when it is used: images do not have it, and it needs half a second."""
+        if name in _MODULES and find_spec("tfdist.client") is None:
+            raise AttributeError(f"tfdist.{name} is in another distribution: pip install tfdist-cli")
         if name in _MODULES:
             return getattr(import_module(f"tfdist.client.{_MODULES[name]}"), name)
         raise AttributeError(f"module 'tfdist' has no attribute {name!r}")

@@ -178,7 +178,7 @@ def test_code_is_not_uploaded_without_the_library_that_does_it(
     # then
     output = capsys.readouterr().err.splitlines()[-1]
     assert code == 2
-    assert ".tar.gz: the code is uploaded by obstore, which is not installed: pip install 'tfdist[object-st" in output
+    assert ".tar.gz: the code is uploaded by obstore, which is not installed: pip install 'tfdist-cli[obje" in output
     assert cluster.objects == {}
 
 

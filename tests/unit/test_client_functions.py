@@ -167,3 +167,12 @@ def test_the_import_of_a_module_with_a_function_does_not_need_the_packages_of_th
     output = subprocess.run(command, env={"PYTHONPATH": f"{SDK}:."}, capture_output=True, check=True, text=True).stdout
 
     assert output == "set()\n"
+
+
+def test_an_image_without_the_client_says_where_it_is_and_runs_functions() -> None:
+    program = (
+        "import sys; sys.modules['tfdist.client'] = None\nimport tfdist; print(hasattr(tfdist, 'job')); tfdist.Client"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert ran.stdout == "False\n", "the script that calls a function stands in for it"
+    assert ran.stderr.splitlines()[-1].endswith("tfdist.Client is in another distribution: pip install tfdist-cli")

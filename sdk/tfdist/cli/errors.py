@@ -3,17 +3,14 @@
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-MISSING_EXTRA: Final = "the command needs packages that are not installed: pip install 'tfdist[cli]'"
-
-
-_MISSING_CLIENT: Final = "this command needs the client: pip install 'tfdist[cli,client]'"
-_PACKAGES: Final = {"yaml": MISSING_EXTRA} | dict.fromkeys(("kubernetes", "pathspec", "urllib3"), _MISSING_CLIENT)
+MISSING_PACKAGES: Final = "the command needs packages that are not installed: pip install tfdist-cli"
+_PACKAGES: Final = frozenset({"kubernetes", "packaging", "pathspec", "rich", "typer", "urllib3", "yaml"})
 
 
 def missing_package(error: Exception) -> str:
-    """Return what to install if `error` is the failed import of a package of an extra; otherwise ""."""
+    """Return what to install if `error` is the failed import of a package of the command; otherwise ""."""
     package = str(error.name).partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    return _PACKAGES.get(package, "")
+    return MISSING_PACKAGES if package in _PACKAGES else ""
 
 
 class Position(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tfdist.cli.errors import MISSING_EXTRA, CommandExitCode
+from tfdist.cli.errors import CommandExitCode, missing_package
 
 _OBJECTS: Final = 100_000
 """New objects after which Python collects garbage. Imports make more than that, and no garbage: with the default of 700
@@ -22,11 +22,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # To find plugins, Pydantic would read the metadata of all installed packages: a tenth of the time.
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
-        from tfdist.cli.app import app  # noqa: PLC0415  the extra may be absent
+        from tfdist.cli.app import app  # noqa: PLC0415  its packages may be absent
     except ModuleNotFoundError as error:
-        if error.name not in {"typer", "rich"}:
+        if not (text := missing_package(error)):
             raise
-        print(MISSING_EXTRA, file=sys.stderr)
+        print(text, file=sys.stderr)
         return CommandExitCode.FAILED
     if "--debug" in command_line:  # also accepted after the command
         command_line = ["--debug", *(argument for argument in command_line if argument != "--debug")]

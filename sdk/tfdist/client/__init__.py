@@ -1,1 +1,1 @@
-"""The client of TFDist: `pip install 'tfdist[client]'`, then `tfdist.Client()`."""
+"""The client of TFDist: `pip install tfdist-cli`, then `tfdist.Client()`."""

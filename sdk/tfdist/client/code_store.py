@@ -19,7 +19,7 @@ VARIABLE: Final = "TFDIST_CODE_STORE"
 """Environment variable with the store of all submissions that name none."""
 
 _STORE: Final = re.compile(r"(?:s3|gs)://[^/@\s]+(?:/[^/\s]+)*/?")
-_INSTALL: Final = "pip install 'tfdist[object-store]'"
+_INSTALL: Final = "pip install 'tfdist-cli[object-store]'"
 _CREDENTIALS: Final = {
     "s3": "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, for example by "
     'eval "$(aws configure export-credentials --format env)"',
