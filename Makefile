@@ -51,7 +51,8 @@ setup: .venv/.complete ## Creates .venv with all dependencies for development an
 	@echo "making .venv (about a minute: TensorFlow is 300 MB)"
 	@rm -f $@
 	@hack/install_packages.sh .venv requirements/dev.txt
-	@.venv/bin/pip install --quiet --no-deps --no-build-isolation -e sdk -e sdk/cli -e operator -e trainer_image
+	@.venv/bin/pip install --quiet --no-deps --no-build-isolation -e sdk -e operator -e trainer_image
+	@.venv/bin/pip install --quiet --no-deps --no-build-isolation -e sdk/cli # last: an earlier sdk had the commands
 	@touch $@
 
 .PHONY: fmt generate lock
