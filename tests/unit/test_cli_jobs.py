@@ -143,6 +143,16 @@ def test_a_description_names_the_number_of_events_that_it_leaves_out() -> None:
     assert text.rstrip().endswith("number 24")
 
 
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [({"value": '{"loss":0.5}'}, '{"loss":0.5}'), ({"problem": "train returned a model"}, ": train returned a model")],
+)
+def test_a_description_has_what_the_function_of_a_job_returned(result: dict[str, str], text: str) -> None:
+    job = stored("train", {"phase": "Succeeded", "functionResult": result})
+    (line,) = [line for line in description(JOB, job, [], LATER, width=None) if "Result" in line]
+    assert line.endswith(text)
+
+
 def test_a_description_without_the_right_to_read_events_names_the_reason() -> None:
     assert (
         description(JOB, RUNNING, "not available: forbidden", LATER, width=80)[-1]

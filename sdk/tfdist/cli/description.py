@@ -178,6 +178,8 @@ def _results(status: TFDistJobStatus, now: datetime) -> Iterator[Field]:
         yield "Export", _export(export.final)
     if export and export.best:
         yield "Best Export", _export(export.best)
+    if result := status.function_result:
+        yield "Result", result.value or f"{_NONE}: {result.problem or 'it was not recorded'}"
 
 
 def _evaluation(result: EvaluationResult, now: datetime) -> str:
