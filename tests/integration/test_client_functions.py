@@ -20,6 +20,7 @@ import tfdist
 from tfdist import Client
 from tfdist.api.status import JobPhase
 from tfdist.api.sweep import TFDistSweep
+from tfdist.cli.commands.sweep import result_table
 from tfdist.client.errors import (
     AlreadyExists,
     FunctionError,
@@ -27,6 +28,7 @@ from tfdist.client.errors import (
     JobFailed,
 )
 from tfdist.client.function import ARGUMENTS
+from tfdist.client.sweep import rows
 from tfdist.sweeps.trial import trial_manifest
 
 pytestmark = pytest.mark.integration
@@ -110,6 +112,8 @@ def test_the_results_of_a_map_are_read_by_another_client(
     assert (trials[0].result, trials[2].result) == ({"job": "rates-0"}, {"job": "rates-2"})
     with pytest.raises(JobFailed, match=r"^rates-1 failed: Crash$"):
         _ = trials[1].result
+    assert rows(trials)[2]["result"] == {"job": "rates-2"}
+    assert "RESULT" in result_table(trials, width=None)[0]
     assert [job.name for job in other.sweeps.attach("rates").jobs()] == ["rates-0", "rates-1", "rates-2"]
 
 

@@ -138,6 +138,10 @@ class Trial:
     """What the function of its job has returned, of a sweep that `map` of a function has made."""
 
     @property
+    def _has_result(self) -> bool:
+        return self.phase is TrialPhase.SUCCEEDED and self.returned is not None and self.returned.value is not None
+
+    @property
     def result(self) -> Any:
         """What the function of its job has returned.
 
@@ -150,7 +154,10 @@ class Trial:
         return returned_value(self.job, self.returned)
 
     def document(self) -> dict[str, Any]:
-        """Return the trial as JSON, with the names of `status.results`; fields without a value are left out."""
+        """Return the trial as JSON, with the names of `status.results`; fields without a value are left out.
+
+        `result` is what its function has returned.
+        """
         fields = {
             "trial": self.number,
             "job": self.job,
@@ -160,6 +167,7 @@ class Trial:
             "step": self.step,
             "reason": self.reason or None,
             "checkpoint": self.checkpoint,
+            "result": self.result if self._has_result else None,
             "gpuSeconds": self.gpu_seconds,
             "cpuSeconds": self.cpu_seconds,
         }
@@ -178,7 +186,8 @@ def rows(trials: Sequence[Trial]) -> list[dict[str, Any]]:
 
 def columns(trials: Sequence[Trial]) -> list[str]:
     """Return the names of the columns of `rows`."""
-    return [*_FIRST, *(f"{_PREFIX}{name}" for name in parameter_names(trials)), *_LAST]
+    results = ("result",) if any(trial.returned for trial in trials) else ()
+    return [*_FIRST, *(f"{_PREFIX}{name}" for name in parameter_names(trials)), *results, *_LAST]
 
 
 def parameter_names(trials: Sequence[Trial]) -> list[str]:

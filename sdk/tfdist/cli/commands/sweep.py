@@ -65,12 +65,12 @@ def results(
     """Show the trials of a sweep with their parameters and values.
 
     The best trial comes first, then trials without a value, then failed ones. Results remain when the jobs of the
-    trials are deleted.
+    trials are deleted, except for what functions have returned.
 
     Exits 0, or 2 if the sweep does not exist or the request fails.
     """
-    sweep = attach_sweep(connection.client(), name).sweep
-    trials = sweep.results(best_first=order == "best")
+    handle = attach_sweep(connection.client(), name)
+    trials, sweep = handle.results(best_first=order == "best"), handle.sweep
     if output == "csv":
         write_csv(sys.stdout, trials)
     elif output is not None:
@@ -138,7 +138,7 @@ def result_table(trials: Sequence[Trial], *, width: int | None, colour: bool = F
         width: of the terminal; None does not cut anything.
         colour: whether the phases are coloured.
     """
-    names = parameter_names(trials)
+    names, has_results = parameter_names(trials), any(trial.returned for trial in trials)
     headings = [
         Column("TRIAL"),
         Column("JOB", 12),
@@ -146,10 +146,17 @@ def result_table(trials: Sequence[Trial], *, width: int | None, colour: bool = F
         Column("VALUE"),
         Column("STEP"),
         *(Column(printable(name), 6) for name in names),
+        *([Column("RESULT", 6)] if has_results else []),
         Column("REASON", 8),
     ]
     cells = [
-        [*_trial_cells(trial), *(cell(trial.parameters.get(name)) for name in names), trial.reason] for trial in trials
+        [
+            *_trial_cells(trial),
+            *(cell(trial.parameters.get(name)) for name in names),
+            *([cell(trial.document().get("result"))] if has_results else []),
+            trial.reason,
+        ]
+        for trial in trials
     ]
     return table(headings, cells, width=width, colour=colour)
 
