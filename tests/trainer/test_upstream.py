@@ -24,8 +24,8 @@ from tfdist_trainer.upstream import (
     collective_connect,
     coordinator,
     eager_context,
-    hook,
     keras_layers,
+    versions,
 )
 from tfdist_trainer.upstream.hook import Hook
 from tfdist_trainer.upstream.initial_values import local_initial_values
@@ -33,7 +33,7 @@ from tfdist_trainer.upstream.keras_optimizers import disable_gradient_reduction,
 
 pytestmark = pytest.mark.trainer
 
-MODULES = [module.name for module in pkgutil.iter_modules(upstream.__path__) if module.name != "hook"]
+MODULES = [module.name for module in pkgutil.iter_modules(upstream.__path__) if module.name not in {"hook", "versions"}]
 HOOKS: list[Hook] = [each for name in MODULES for each in importlib.import_module(f"{upstream.__name__}.{name}").HOOKS]
 
 
@@ -73,8 +73,7 @@ def test_upstream_has_each_hook_with_the_parameters_that_callers_use(each: Hook)
 
 @pytest.mark.parametrize("package", ["keras", "tensorflow"])
 def test_the_installed_versions_are_those_that_were_tested(package: str) -> None:
-    versions = SpecifierSet(hook.KERAS if package == "keras" else hook.TENSORFLOW)
-    assert sys.modules[package].__version__ in versions
+    assert sys.modules[package].__version__ in SpecifierSet(versions.RANGES[package])
 
 
 @pytest.fixture(scope="module")

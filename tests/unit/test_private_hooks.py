@@ -79,7 +79,7 @@ def test_each_way_to_a_private_part_is_found(line: str) -> None:
 
 
 def test_the_tested_versions_are_those_of_the_lock_and_of_the_distribution() -> None:
-    hook = (UPSTREAM / "hook.py").read_text()
+    tested = (UPSTREAM / "versions.py").read_text()
     project = tomllib.loads((IMAGE / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     for constant, package, requirements in (
@@ -87,7 +87,7 @@ def test_the_tested_versions_are_those_of_the_lock_and_of_the_distribution() -> 
         ("TENSORFLOW", "tensorflow-cpu", extras["cpu"]),
         ("TENSORFLOW", "tensorflow[and-cuda]", extras["gpu"]),
     ):
-        [versions] = re.findall(rf'^{constant}: Final = "(.+)"$', hook, re.MULTILINE)
+        [versions] = re.findall(rf'^{constant}: Final = "(.+)"$', tested, re.MULTILINE)
         assert f"{package}{versions}" in requirements
         lock = (ROOT / "requirements" / f"trainer-{'gpu' if 'cuda' in package else 'cpu'}.txt").read_text()
         [locked] = re.findall(rf"^{package.partition('[')[0]}==([0-9.]+) ", lock, re.MULTILINE)

@@ -10,7 +10,7 @@ from support.factories import CHECKPOINT, TRAINING, manifest
 from tfdist.validation import parse
 from tfdist.validation.warnings import KERAS, warnings
 
-HOOK = pathlib.Path(__file__).resolve().parents[2] / "trainer_image" / "tfdist_trainer" / "upstream" / "hook.py"
+VERSIONS = pathlib.Path(__file__).resolve().parents[2] / "trainer_image" / "tfdist_trainer" / "upstream" / "versions.py"
 OWN: dict[str, Any] = {"image": "tensorflow/tensorflow:2.16.1", "training": {"script": "/app/train.py"}}
 
 SCRIPT: dict[str, Any] = {"training": {"script": "/app/train.py"}}
@@ -65,4 +65,4 @@ def test_a_variable_without_that_effect_is_not_warned_about(value: str, spec: di
 
 
 def test_the_versions_are_those_of_the_trainer() -> None:
-    assert re.findall(r'^KERAS: Final = "(.+)"$', HOOK.read_text(), re.MULTILINE) == [KERAS]
+    assert re.findall(r'^KERAS: Final = "(.+)"$', VERSIONS.read_text(), re.MULTILINE) == [KERAS]

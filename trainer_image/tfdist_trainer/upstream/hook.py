@@ -2,16 +2,11 @@
 
 import importlib.metadata
 from dataclasses import dataclass
-from typing import Final, Literal, NoReturn
+from typing import Literal, NoReturn
 
 from tfdist_trainer import log
 from tfdist_trainer.errors import ConfigurationError
-
-KERAS: Final = ">=3.15.1,<3.16"
-"""Versions of Keras that the hooks were tested with; the same range is in `trainer_image/pyproject.toml`."""
-
-TENSORFLOW: Final = ">=2.21.0,<2.22"
-"""Versions of TensorFlow that the hooks were tested with; the same range is in `trainer_image/pyproject.toml`."""
+from tfdist_trainer.upstream.versions import RANGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +33,7 @@ class Hook:
     @property
     def versions(self) -> str:
         """The tested versions of the package, as a version specifier."""
-        return KERAS if self.package == "keras" else TENSORFLOW
+        return RANGES[self.package]
 
 
 def reject(hook: Hook) -> NoReturn:

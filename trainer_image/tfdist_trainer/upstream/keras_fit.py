@@ -12,9 +12,8 @@ from typing import Any, Final
 
 import keras
 import tensorflow as tf
-from packaging.specifiers import SpecifierSet
 
-from tfdist_trainer.upstream.hook import KERAS, Hook
+from tfdist_trainer.upstream.hook import Hook
 
 _TRAINER: Final = "keras.src.backend.tensorflow.trainer"
 _LOSS: Final = "keras.src.losses.loss"
@@ -210,11 +209,6 @@ HOOKS: Final = (
     PARSE_EXPORTED, EXPORT, WRITE_OUT, TRACE, STRATEGY, TRAIN_STEP, RESET_METRICS, EPOCH_LOGS, PREDICT_ON_BATCH,
     INITIAL_EPOCH, BUILT_VARIABLES, PREDICT_FUNCTION, SYNCHRONIZED_MOMENTS,
 )  # fmt: skip
-
-
-def is_tested() -> bool:
-    """Return whether the hooks were tested with the version of Keras in this process."""
-    return SpecifierSet(KERAS).contains(keras.__version__, prereleases=True)
 
 
 def wrap(hook: Hook, wrapper: Callable[[Any], Any]) -> None:
