@@ -10,7 +10,7 @@ import tensorflow as tf
 from support.replica_jobs import CHECKPOINT, EXPORT, WORKER
 
 from tfdist.contract import ReplicaJob
-from tfdist_trainer import keras_import, script_end
+from tfdist_trainer import keras_import, script, script_end
 from tfdist_trainer.keras import reporting, script_training, trained_alone
 from tfdist_trainer.keras.needs import needs_of
 from tfdist_trainer.upstream import versions
@@ -24,6 +24,15 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     collected: list[Any] = []
     monkeypatch.setattr(script_end, "leave", lambda *end: collected.append(end))
     monkeypatch.setattr(keras.Model, "fit", keras.Model.fit)
+    return collected
+
+
+@pytest.fixture
+def when_succeeded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Collects what is called when the script has succeeded."""
+    collected: list[Any] = []
+    monkeypatch.setattr(script_end, "when_succeeded", collected.append)
+    monkeypatch.setattr(script, "_scripts", [])
     return collected
 
 
@@ -48,6 +57,7 @@ def test_a_fit_that_the_job_needs_more_of_ends_with_78(
     fields: dict[str, Any],
     needs: str,
     ends: list[Any],
+    when_succeeded: list[Any],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -61,6 +71,10 @@ def test_a_fit_that_the_job_needs_more_of_ends_with_78(
     assert f'keras-fit-off versions="{package} {version}"' in "".join(capfd.readouterr())
     assert (keras.Model.fit is before) == (not needs)
     assert ends == []
+    assert len(when_succeeded) == (not needs)
+    for report in when_succeeded:
+        report()
+        assert script.current_report().untested_versions == f"{package} {version}"
     if needs:
         keras.Model.fit("model")
         [(_, message, code)] = ends

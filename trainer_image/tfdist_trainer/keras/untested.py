@@ -7,7 +7,7 @@ import functools
 import os
 from typing import Any, NoReturn
 
-from tfdist_trainer import environment, log, script_end
+from tfdist_trainer import environment, log, script, script_end
 from tfdist_trainer.errors import ConfigurationError, TrainerError
 from tfdist_trainer.fit_switch import FIT_ENV, UNTESTED
 from tfdist_trainer.keras.needs import needs_of
@@ -30,7 +30,10 @@ def install(keras: Any, found: str, *, may_train_alone: bool) -> None:
     log.event("keras-fit-off", versions=found, reason=f"tested with {versions.REMEDY}")
     # A job that asks for a checkpoint must not train without one and say nothing.
     needs = needs_of(job, may_train_alone=may_train_alone)
-    if needs:
+    if not needs:
+        # At the end only: a report without steps would look like a training without progress.
+        script_end.when_succeeded(functools.partial(script.report_untested_versions, found))
+    else:
         # The public class, which every Keras has: the private one may have moved.
         keras.Model.fit = functools.wraps(keras.Model.fit)(functools.partial(_reject, needs, found))
 
