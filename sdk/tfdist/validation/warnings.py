@@ -19,7 +19,7 @@ from tfdist.validation.merged_pods import Template, different, join_names, role_
 from tfdist.validation.pod_names import pod_name_warnings
 
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
-KERAS: Final = ">=3.15.1,<3.16"
+KERAS: Final = ">=3.10.0,<3.16"
 """Versions of Keras whose `fit` the trainer extends; `tfdist_trainer.upstream.versions` has the same."""
 _FIT_ENV: Final = "TFDIST_KERAS_FIT"
 _PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")

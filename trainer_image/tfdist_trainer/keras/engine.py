@@ -167,8 +167,9 @@ def _batch_end(kind: str, original: Callable[..., None]) -> Callable[..., None]:
     def end(self: Any, batch: int, logs: Any = None) -> None:
         function = getattr(self.model, f"{kind}_function", None)
         # Keras names the last batch before the call, and the data may have ended within it.
-        missing = function.missing if isinstance(function, StepFunction) else 0
-        original(self, batch - missing, logs)
+        if isinstance(function, StepFunction):
+            batch = keras_fit.last_batch(batch, function.steps) - function.missing
+        original(self, batch, logs)
 
     return end
 
@@ -260,7 +261,9 @@ def _reset_metrics(original: Callable[..., None]) -> Callable[..., None]:
 
 def _epoch_logs(original: Callable[..., Any]) -> Callable[..., Any]:
     def epoch_logs(self: Any, logs: Any) -> Any:
-        return original(self, logs) if worker_of(self.distribute_strategy) is None or not logs else logs
+        if worker_of(self.distribute_strategy) is None or not logs:
+            return original(self, logs)
+        return keras_fit.returned_logs(logs)
 
     return epoch_logs
 

@@ -22,6 +22,8 @@ class Hook:
     """What the trainer does if an upstream version lacks it."""
     source: str = ""
     """Upstream file that defines it, if it is not the module in `name`."""
+    since: str = ""
+    """First minor version that has it, such as `3.12`; "" if all tested versions do."""
     parameters: tuple[str, ...] | None = None
     """Names of the parameters that callers rely on, in order; None if it is not a Python function."""
 

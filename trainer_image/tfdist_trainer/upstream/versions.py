@@ -1,11 +1,13 @@
 """The versions of Keras and TensorFlow that the private hooks were tested with, and the one check of those in use.
 
-The same ranges are in `trainer_image/pyproject.toml`. The module imports neither Keras nor TensorFlow by itself.
+`tests/unit/test_framework_versions.py` compares them with the metadata, the locks and `docs/keras.md`. The module
+imports neither Keras nor TensorFlow by itself.
 """
 
 import importlib
 import importlib.metadata
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from packaging.specifiers import SpecifierSet
@@ -14,11 +16,36 @@ from packaging.version import InvalidVersion, Version
 from tfdist_trainer import log
 from tfdist_trainer.fit_switch import FIT_ENV, UNTESTED, fit_switch
 
-KERAS: Final = ">=3.15.1,<3.16"
+KERAS: Final = ">=3.10.0,<3.16"
 """Versions of Keras that the hooks were tested with."""
 
-TENSORFLOW: Final = ">=2.21.0,<2.22"
+TENSORFLOW: Final = ">=2.19.0,<2.22"
 """Versions of TensorFlow that the hooks were tested with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Versions of both packages that the tests ran with, as a row of the table in `docs/keras.md`."""
+
+    tensorflow: str
+    keras: str
+    lock: str
+    """File of `requirements/` that installs the pair; "" for one that was tested by hand."""
+    differs: str = ""
+    """What a script gets otherwise with it than with the newest pair."""
+
+
+PAIRS: Final = (
+    Pair(
+        *("2.19.1", "3.10.0", "versions-oldest.txt"),
+        differs="on one worker with `steps_per_execution`, callbacks get the first batch of a call and not the last, "
+        "as this Keras does, so the progress within an epoch lags by one call",
+    ),
+    Pair("2.20.0", "3.13.2", "versions-middle.txt"),
+    Pair("2.21.0", "3.14.1", ""),
+    Pair("2.21.0", "3.15.1", "trainer-cpu.txt"),
+)
+"""The tested pairs, from the oldest to the newest."""
 
 RANGES: Final = {"keras": KERAS, "tensorflow": TENSORFLOW}
 REMEDY: Final = f"keras{KERAS} and tensorflow{TENSORFLOW}"
@@ -45,6 +72,11 @@ def hooks_serve(environ: Mapping[str, str]) -> bool:
         log.event("keras-fit-untested", versions=versions, tested=REMEDY, allowed_by=f"{FIT_ENV}={UNTESTED}")
         return True
     return not versions
+
+
+def keras_is_before(minor: str) -> bool:
+    """Return whether the Keras of this process is older than `minor`, such as `3.11`; a pre-release of it is not."""
+    return Version(importlib.import_module("keras").__version__).release < Version(minor).release
 
 
 def warn_if_untested() -> None:
