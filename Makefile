@@ -90,7 +90,7 @@ PROGRAMS = programs
 LONGEST_FIRST := test-trainer test-integration test-launch test-helm
 SUITE = @mkdir -p $(REPORTS); $(PYTEST) --durations=20 --durations-min=2 --junitxml=$(REPORTS)/$(subst test-,,$@).xml
 
-.PHONY: test test-unit test-trainer test-gpu test-gpu-devices test-gpu-jobs test-launch test-integration test-helm test-smoke test-e2e test-e2e-clean test-long test-long-processes test-long-training test-long-control test-long-pods
+.PHONY: test test-unit test-trainer test-gpu test-gpu-devices test-gpu-jobs test-launch test-integration test-helm test-smoke test-e2e test-e2e-clean test-long test-long-processes test-long-training test-long-control test-long-pods test-versions
 test: ## Runs every suite that needs no container, in 12 minutes on two cores; prints a table of their times
 	@rm -rf $(REPORTS); status=0; \
 	  $(BUILD_PROGRAMS) > /dev/null 2>&1 & builds=$$!; trap "kill $$builds 2> /dev/null || true" EXIT; \
@@ -132,6 +132,10 @@ test-long-control: setup programs schedulers # of all else without a container
 	$(SUITE) tests --ignore=tests/e2e --ignore=tests/trainer --ignore=tests/keras3 --ignore=tests/images/test_built_images.py -m long
 test-long-pods: pods ## Part of test-long: the images, all examples, lost nodes, recovery of the cluster
 	$(SUITE) tests/images/test_built_images.py tests/e2e -m long
+
+test-versions: setup ## The trainer with the oldest, a middle, the newest and the coming TensorFlow and Keras, a quarter of an hour
+	@rm -rf $(REPORTS); status=0; hack/test_versions.sh oldest middle newest coming || status=$$?; \
+	  python3 tests/suite_times.py $(REPORTS); exit $$status
 
 .PHONY: pods programs schedulers
 programs: ## Builds the servers and tools that the tests with an API server run, where they are not cached

@@ -215,6 +215,8 @@ class ProgressReport(ReportModel):
     """Whether the trainer saves the checkpoints of the job in this process: of its own programs, or of `fit`."""
     trains_alone: bool | None = None
     """Whether `fit` trains a model of this worker alone, though its gang has several workers."""
+    untested_versions: ShortMessage | None = None
+    """Versions of Keras and TensorFlow that the trainer was not tested with, so that `fit` was left to Keras."""
     exports: Exports = Field(default_factory=list)
     returned: FunctionReport | None = None
     """Of a script that calls a function (`tfdist.job`)."""
@@ -251,6 +253,8 @@ class TerminationMessage(ReportModel):
     saves_checkpoints: bool | None = None
     """See `ProgressReport`."""
     trains_alone: bool | None = None
+    """See `ProgressReport`."""
+    untested_versions: ShortMessage | None = None
     """See `ProgressReport`."""
     exports: Exports = Field(default_factory=list)
     returned: FunctionReport | None = None

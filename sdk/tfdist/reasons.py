@@ -219,6 +219,12 @@ class ConditionReason(Reason):
         "the program of a job with `checkpoint` reported no checkpoint: the field had no effect, unless the program "
         "saves its own checkpoints",
     )
+    UNTESTED_VERSIONS = (
+        "UntestedVersions",
+        "`Degraded=True`",
+        "`fit` of a finished training was left to Keras, because the trainer was not tested with the versions in the "
+        "image: nothing reported its progress",
+    )
     FAILED_AFTER_TRAINING = (
         "FailedAfterTraining",
         "`Degraded=True`",
@@ -288,6 +294,11 @@ class EventReason(Reason):
         "CheckpointUnused",
         "Warning",
         "`checkpoint` had no effect on a finished training; see the condition `Degraded`",
+    )
+    UNTESTED_VERSIONS = (
+        "UntestedVersions",
+        "Warning",
+        "`fit` of a finished training was left to Keras; see the condition `Degraded`",
     )
     FAILED_AFTER_TRAINING = (
         "FailedAfterTraining",

@@ -58,6 +58,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "and write checkpoints and data to a volume",
     "TrainedAlone": "create, load and compile the model in strategy.scope(), and leave TF_CONFIG as it is; or set "
     "TFDIST_KERAS_FIT=alone in env, without checkpoint and training.export, if each worker should train its own model",
+    "UntestedVersions": "install a Keras and a TensorFlow that the trainer was tested with, or set "
+    "TFDIST_KERAS_FIT=untested in env to try the ones in the image, or off to silence this",
     "Unschedulable": "check the resources, nodeSelector, tolerations and volumes that the scheduler's message names",
     "UserError": "correct the field, file or argument in the message and create the job again",
 }

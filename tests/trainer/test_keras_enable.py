@@ -90,7 +90,15 @@ def test_a_version_of_keras_that_was_not_tested_is_left_alone(
     engine.install.__wrapped__()
     # then
     assert keras.Model.fit is before
-    assert "keras-fit-off keras=3.99.0" in capsys.readouterr().out
+    assert 'keras-fit-off versions="keras 3.99.0" reason="tested with keras>=3' in capsys.readouterr().out
+
+
+def test_another_backend_is_left_alone_with_a_line_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    keras_import.prepare()
+    assert "keras-fit-off backend=jax" in capsys.readouterr().out
 
 
 def test_a_module_of_the_script_with_the_name_of_keras_is_left_alone(
@@ -100,4 +108,4 @@ def test_a_module_of_the_script_with_the_name_of_keras_is_left_alone(
     own.__file__ = "/code/keras.py"
     monkeypatch.setitem(sys.modules, "keras", own)
     keras_import.prepare()
-    assert 'keras-fit-off keras=/code/keras.py reason="not Keras 3"' in capsys.readouterr().out
+    assert 'keras-fit-off keras=/code/keras.py reason="a module of the script, not Keras"' in capsys.readouterr().out

@@ -53,7 +53,7 @@ def batches(x: Any, **options: Any) -> Any:
 
 def one_epoch(found: Any) -> Iterator[list[int]]:
     with found.catch_stop_iteration():
-        for _, _, iterator in found:
+        for *_, iterator in found:  # Keras 3.10 has no number of the last batch
             yield tf.nest.flatten(next(iterator))[0].numpy().tolist()
 
 

@@ -9,7 +9,8 @@ from support.replica_jobs import CHECKPOINT, EXPORT, WORKER
 from tfdist.contract import ReplicaJob
 from tfdist_trainer import environment, script, script_end
 from tfdist_trainer.keras import trained_alone
-from tfdist_trainer.keras.trained_alone import TrainedAlone, trains_together
+from tfdist_trainer.keras.needs import trains_together
+from tfdist_trainer.keras.trained_alone import TrainedAlone
 from tfdist_trainer.upstream.strategy_worker import Worker
 
 pytestmark = pytest.mark.trainer

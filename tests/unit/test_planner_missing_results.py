@@ -201,3 +201,12 @@ def test_a_job_without_checkpoints_needs_none() -> None:
     job.reconcile(ended(""))
     assert job.status["phase"] == "Succeeded"
     assert not any(c["type"] == "Degraded" for c in job.status["conditions"])
+
+
+def test_a_fit_that_was_left_to_keras_is_named_in_a_condition_and_an_event() -> None:
+    job = Lifecycle("worker-0:R", training={"script": "/train.py"}, worker={"replicas": 1})
+    text = termination_message(attempt=0, untestedVersions="keras 3.8.0")
+    todo = job.reconcile([pod("worker-0", "S", message=text)])
+    assert job.condition_status("Degraded") == ("True", "UntestedVersions")
+    assert job.message("Degraded").startswith("fit was left to Keras: the image has keras 3.8.0")
+    assert event_reasons(todo) == ["UntestedVersions", "Succeeded"]

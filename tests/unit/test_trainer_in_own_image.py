@@ -1,16 +1,13 @@
 """A script is warned about what only `tfdist-trainer` does, also where a variable turns it off."""
 
-import pathlib
-import re
 from typing import Any
 
 import pytest
 from support.factories import CHECKPOINT, TRAINING, manifest
 
 from tfdist.validation import parse
-from tfdist.validation.warnings import KERAS, warnings
+from tfdist.validation.warnings import warnings
 
-HOOK = pathlib.Path(__file__).resolve().parents[2] / "trainer_image" / "tfdist_trainer" / "upstream" / "hook.py"
 OWN: dict[str, Any] = {"image": "tensorflow/tensorflow:2.16.1", "training": {"script": "/app/train.py"}}
 
 SCRIPT: dict[str, Any] = {"training": {"script": "/app/train.py"}}
@@ -62,7 +59,3 @@ def test_a_variable_that_leaves_fit_to_keras_names_what_has_no_effect(value: str
 )
 def test_a_variable_without_that_effect_is_not_warned_about(value: str, spec: dict[str, Any]) -> None:
     assert not any("TFDIST_KERAS_FIT" in each for each in left_to_keras(value, **spec))
-
-
-def test_the_versions_are_those_of_the_trainer() -> None:
-    assert re.findall(r'^KERAS: Final = "(.+)"$', HOOK.read_text(), re.MULTILINE) == [KERAS]

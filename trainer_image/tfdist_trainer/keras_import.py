@@ -18,10 +18,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from tfdist_trainer import run_script
-
-FIT_ENV: Final = "TFDIST_KERAS_FIT"
-"""Environment variable that leaves `fit` to Keras if it is `off`, and lets each worker train alone if it is `alone`."""
-ALONE: Final = "alone"
+from tfdist_trainer.fit_switch import ALONE, FIT_ENV, OFF, fit_switch
 
 _WORKERS: Final = ("chief", "worker")
 _SYNCHRONOUS: Final = "MultiWorkerMirrored"
@@ -30,7 +27,7 @@ _SYNCHRONOUS: Final = "MultiWorkerMirrored"
 def start() -> None:
     """Run a script so that its end is known, and prepare its `fit`; called while the interpreter starts."""
     # First: it replaces the process, and this module is imported again in the new one (ADR 55).
-    if os.environ.get(FIT_ENV, "").lower() != "off":
+    if fit_switch(os.environ) != OFF:
         run_script.restart()
     install()
 
@@ -51,7 +48,7 @@ def runs_script(environ: Mapping[str, str]) -> bool:
     from tfdist.contract import JOB_ENV  # noqa: PLC0415  pydantic
     from tfdist_trainer.runtime import LEGACY_KERAS_ENV  # noqa: PLC0415
 
-    if environ.get(FIT_ENV, "").lower() == "off" or environ.get(LEGACY_KERAS_ENV, "").lower() in {"1", "true"}:
+    if fit_switch(environ) == OFF or environ.get(LEGACY_KERAS_ENV, "").lower() in {"1", "true"}:
         return False
     # JSON, not the model: pydantic would be imported by every interpreter of a pod.
     return not _object(environ.get(JOB_ENV, "")).get("training")
@@ -138,7 +135,7 @@ def _connect() -> None:
 
     # Only one process of a replica may join the gang: no child, and no program that the script starts.
     is_member = runs_script(os.environ) and has_several_workers(os.environ) and script_end.is_replica()
-    may_train_alone = os.environ.get(FIT_ENV, "").lower() == ALONE
+    may_train_alone = fit_switch(os.environ) == ALONE
     if is_member and not may_train_alone and _object(os.environ[JOB_ENV]).get("strategy") == _SYNCHRONOUS:
         from tfdist_trainer.upstream import strategy_worker  # noqa: PLC0415  imports TensorFlow
 
@@ -152,29 +149,27 @@ def prepare(random_state: Any = None) -> None:
     """
     import keras  # noqa: PLC0415  imported already
 
-    # Hooks fit to Keras 3 with TensorFlow alone.
-    if not hasattr(getattr(keras, "config", None), "backend"):  # Keras 2, or a module of the script with this name
-        from tfdist_trainer import log  # noqa: PLC0415
+    from tfdist_trainer import log  # noqa: PLC0415
+    from tfdist_trainer.upstream import versions  # noqa: PLC0415
 
-        log.event("keras-fit-off", keras=keras.__file__, reason="not Keras 3")
+    if not hasattr(keras, "Model"):
+        log.event("keras-fit-off", keras=keras.__file__, reason="a module of the script, not Keras")
         return
-    if keras.config.backend() != "tensorflow":
+    config: Any = getattr(keras, "config", None)
+    # Keras 2 has no other backend.
+    backend = config.backend() if hasattr(config, "backend") else "tensorflow"
+    if backend != "tensorflow":
+        log.event("keras-fit-off", backend=backend, reason="the trainer extends fit of the backend tensorflow")
         return
-    from tfdist_trainer.keras import (  # noqa: PLC0415
-        enable,
-        reporting,
-        script_training,
-        seeds,
-        trained_alone,
-        untested,
-    )
-    from tfdist_trainer.upstream import keras_fit  # noqa: PLC0415
+    may_train_alone = fit_switch(os.environ) == ALONE
+    # Before any hook is imported: a job that needs them ends, any other one trains with Keras alone.
+    if not versions.hooks_serve(os.environ):
+        from tfdist_trainer.keras import untested  # noqa: PLC0415
 
-    may_train_alone = os.environ.get(FIT_ENV, "").lower() == ALONE
-    # Before any hook is installed: a job that needs them ends, any other one trains with Keras alone.
-    if not keras_fit.is_tested():
-        untested.install(may_train_alone=may_train_alone)
+        untested.install(keras, versions.untested(), may_train_alone=may_train_alone)
         return
+    from tfdist_trainer.keras import enable, reporting, script_training, seeds, trained_alone  # noqa: PLC0415
+
     # The engine first, at the bottom: what is installed after it wraps its `fit`.
     if has_several_workers(os.environ):
         enable()

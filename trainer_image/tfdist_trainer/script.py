@@ -116,6 +116,11 @@ def report_training_alone() -> None:
     _script().report(trains_alone=True)
 
 
+def report_untested_versions(found: str) -> None:
+    """Report that `fit` was left to Keras, because the trainer was not tested with the versions in `found`."""
+    _script().report(untested_versions=found)
+
+
 def report_checkpoint(checkpoint: CheckpointReport | None) -> None:
     """Report the newest checkpoint, if there is one."""
     if checkpoint is not None and current_report().last_checkpoint != checkpoint:

@@ -19,6 +19,7 @@ from tfdist_trainer.reporter import Reporter
 from tfdist_trainer.standby import StartBarrier
 from tfdist_trainer.strategies import build, rendezvous
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
+from tfdist_trainer.upstream import versions
 
 _LINGER_SECONDS: Final = 1.0
 """How long a member stays after its last collective: another member may still read from it to finish the same
@@ -34,6 +35,7 @@ def run(
     preemption: PreemptionHandler,
 ) -> None:
     """Run the task of `member`, which is not a server, with the chosen program."""
+    versions.warn_if_untested()
     context = Context(
         gang=_join(member, settings, choice.config.min_shard_bytes, reporter, preemption),
         program=_program(member, choice),

@@ -35,6 +35,7 @@ def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd
         evaluation=report.final_evaluation or report.evaluation,
         best_evaluation=report.best_evaluation,
         trains_alone=report.trains_alone,
+        untested_versions=report.untested_versions,
         saves_checkpoints=report.saves_checkpoints,
         exports=report.exports,
         returned=report.returned,

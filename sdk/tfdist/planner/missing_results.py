@@ -69,13 +69,18 @@ def missing_best_model(context: PlanContext, exports: ExportStatus, end: str) ->
 
 
 def report_what_had_no_effect(context: PlanContext, builder: PlanBuilder, training: GangState) -> None:
-    """Set the condition and record the event of a training that hides an error, or ignored `checkpoint`, at its end."""
+    """Set the condition and record the event of a training that hides an error, or ignored a request, at its end."""
     leader = training.leader
     if leader is None or training_succeeded(context.view.status) or not _is_known(leader):
         return
     if _has_failed(termination_message(leader.message)):
         text = f"{leader.replica} (pod {leader.name}) has ended with exit code 0: {_why(leader)}; {_COMMAND_REMEDY}"
         _degrade(builder, training, ConditionReason.FAILURE_IGNORED, EventReason.FAILURE_IGNORED, text)
+        return
+    versions = _untested_versions(leader)
+    if versions:
+        text = f"fit was left to Keras: the image has {versions}, which the trainer was not tested with"
+        _degrade(builder, training, ConditionReason.UNTESTED_VERSIONS, EventReason.UNTESTED_VERSIONS, text)
         return
     if context.spec.checkpoint is None or context.runs_trainer(leader.role) or builder.progress().last_checkpoint:
         return
@@ -84,6 +89,11 @@ def report_what_had_no_effect(context: PlanContext, builder: PlanBuilder, traini
         f"{_why(leader)}; ignore this if the script saves and restores its own checkpoints"
     )
     _degrade(builder, training, ConditionReason.CHECKPOINT_UNUSED, EventReason.CHECKPOINT_UNUSED, text)
+
+
+def _untested_versions(leader: PodSummary) -> str | None:
+    message = termination_message(leader.message)
+    return message.untested_versions if message else None
 
 
 def _degrade(builder: PlanBuilder, training: GangState, reason: ConditionReason, event: EventReason, text: str) -> None:

@@ -19,8 +19,8 @@ from tfdist.validation.merged_pods import Template, different, join_names, role_
 from tfdist.validation.pod_names import pod_name_warnings
 
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
-KERAS: Final = ">=3.15.1,<3.16"
-"""Versions of Keras whose `fit` the trainer extends; `tfdist_trainer.upstream.hook` has the same."""
+KERAS: Final = ">=3.10.0,<3.16"
+"""Versions of Keras whose `fit` the trainer extends; `tfdist_trainer.upstream.versions` has the same."""
 _FIT_ENV: Final = "TFDIST_KERAS_FIT"
 _PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
 _READS_TRAINING: Final = ("tfdist_trainer", JOB_ENV)

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tfdist_trainer import environment, log, script_end
 from tfdist_trainer.errors import ConfigurationError, TrainerError
 from tfdist_trainer.keras.calls import Comparison
-from tfdist_trainer.keras.trained_alone import asks_for_one_training
+from tfdist_trainer.keras.needs import asks_for_one_training
 
 _TOLERANCE: Final = 1e-3
 """Relative distance of a variable from the chief's. Rounding on other hardware is below, and all else is above."""

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from tfdist_trainer import log
@@ -33,17 +32,16 @@ from tfdist_trainer.keras.local_data import drop_uncounted_predictions
 from tfdist_trainer.keras.replica_step import current_step
 from tfdist_trainer.keras.reporting import validation_batches
 from tfdist_trainer.keras.step_function import StepFunction, compiled_train_step
-from tfdist_trainer.upstream import iterator_deletion, keras_epochs, keras_fit
-from tfdist_trainer.upstream.hook import KERAS
+from tfdist_trainer.upstream import iterator_deletion, keras_epochs, keras_fit, versions
 from tfdist_trainer.upstream.strategy_worker import make_variables_numbers, worker_of
 
 
 @functools.cache
 def install() -> None:
-    """Replace the functions of Keras, once in each process, if this version of Keras is one that was tested."""
+    """Replace the functions of Keras, once in each process, if the trainer runs `fit` with its version."""
     # Hooks into another version could train silently wrong: `fit` is left to Keras (ADR 33).
-    if not keras_fit.is_tested():
-        log.event("keras-fit-off", keras=keras.__version__, reason=f"tested with keras{KERAS}")
+    if not versions.hooks_serve(os.environ):
+        log.event("keras-fit-off", versions=versions.untested(), reason=f"tested with {versions.REMEDY}")
         return
     # First: shuffles and splits of the script must be equal on all workers before it reads its data.
     seeds.set_common_seed(os.environ)
@@ -169,8 +167,9 @@ def _batch_end(kind: str, original: Callable[..., None]) -> Callable[..., None]:
     def end(self: Any, batch: int, logs: Any = None) -> None:
         function = getattr(self.model, f"{kind}_function", None)
         # Keras names the last batch before the call, and the data may have ended within it.
-        missing = function.missing if isinstance(function, StepFunction) else 0
-        original(self, batch - missing, logs)
+        if isinstance(function, StepFunction):
+            batch = keras_fit.last_batch(batch, function.steps) - function.missing
+        original(self, batch, logs)
 
     return end
 
@@ -262,7 +261,9 @@ def _reset_metrics(original: Callable[..., None]) -> Callable[..., None]:
 
 def _epoch_logs(original: Callable[..., Any]) -> Callable[..., Any]:
     def epoch_logs(self: Any, logs: Any) -> Any:
-        return original(self, logs) if worker_of(self.distribute_strategy) is None or not logs else logs
+        if worker_of(self.distribute_strategy) is None or not logs:
+            return original(self, logs)
+        return keras_fit.returned_logs(logs)
 
     return epoch_logs
 

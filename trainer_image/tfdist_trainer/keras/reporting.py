@@ -19,9 +19,8 @@ _KERAS_BATCH_SIZE: Final = 32
 
 @functools.cache
 def install() -> None:
-    """Replace `fit`, once in each process, if this version of Keras is one that was tested."""
-    if keras_fit.is_tested():
-        keras_fit.wrap(keras_fit.FIT, _fit)
+    """Replace `fit`, once in each process, for a job whose `fit` the trainer runs (`keras_import.prepare`)."""
+    keras_fit.wrap(keras_fit.FIT, _fit)
 
 
 def _fit(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -36,13 +36,12 @@ from tfdist_trainer.upstream.strategy_worker import worker_of
 
 @functools.cache
 def install() -> None:
-    """Replace `fit`, once in each process, if this version of Keras was tested; without `checkpoint` it only stops."""
+    """Replace `fit`, once in each process whose `fit` the trainer runs; without `checkpoint` it only stops."""
     try:
         job, _ = environment.read_replica(os.environ)
         # Nothing to save: SIGTERM still stops all workers at one step.
         if job.checkpoint is None:
-            if keras_fit.is_tested():
-                keras_fit.wrap(keras_fit.FIT, StoppedFit(job.saving_seconds).wrap_fit)
+            keras_fit.wrap(keras_fit.FIT, StoppedFit(job.saving_seconds).wrap_fit)
             return
         member = environment.read_member(os.environ)
     except TrainerError as error:
@@ -50,7 +49,7 @@ def install() -> None:
         return
     # Parameter servers have no `fit` that all members run.
     trains = member.job.role in environment.GANG_ROLES and not member.cluster
-    if not trains or not keras_fit.is_tested():
+    if not trains:
         return
     training = ScriptTraining(member, job.checkpoint)
     keras_fit.wrap(keras_fit.FIT, training.wrap_fit)

@@ -46,6 +46,8 @@ class StepFunction:
     def __init__(self, model: Any, step: Callable[[Any], Any], worker: Worker, times: FitTimes | None = None) -> None:
         """Use `step`, the model's `train_step` or `test_step`; measure with `times`, of training."""
         self.steps_per_execution = StepsPerExecution(None)
+        self.steps = 1
+        """Steps of the last call, before it was known whether the data has as many."""
         self.missing = 0
         """Steps that the last call lacks because the data ended, if their number is tuned."""
         self.observer: CallObserver | None = None
@@ -100,7 +102,7 @@ class StepFunction:
         started = time.monotonic()
         run = self._in_one_call if self._fits_one_call(iterator) else self._one_by_one
         logs, states, means, finished, waits = run(iterator)
-        iterator.finished = finished
+        iterator.finished, self.steps = finished, iterator.steps
         # Keras names the last batch of a block before it runs: callbacks get the number without the missing steps.
         self.missing = 0 if self.steps_per_execution.fixed else iterator.steps - finished
         # The data has ended at the border of a block, which Keras sees only now.

@@ -7,15 +7,14 @@ with all. A job that asks for one training, by `checkpoint` or `training.export`
 import functools
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
-from tfdist.contract import ReplicaJob, Task
+from tfdist.contract import ReplicaJob
 from tfdist_trainer import environment, log, script, script_end
 from tfdist_trainer.errors import ConfigurationError, TrainerError
+from tfdist_trainer.keras.needs import asks_for_one_training, trains_together, workers
 from tfdist_trainer.upstream import keras_fit
 from tfdist_trainer.upstream.strategy_worker import worker_of
-
-_SYNCHRONOUS: Final = "MultiWorkerMirrored"
 
 
 @functools.cache
@@ -29,26 +28,8 @@ def install(allowed_by: str) -> None:
         job, _ = environment.read_replica(os.environ)
     except TrainerError:  # `script` logs it
         return
-    if trains_together(job) and keras_fit.is_tested():
+    if trains_together(job):
         keras_fit.wrap(keras_fit.FIT, TrainedAlone(job, allowed_by).wrap_fit)
-
-
-def trains_together(job: ReplicaJob) -> bool:
-    """Return whether a replica is one of several workers that train one model, by the specification of its job.
-
-    Not by `TF_CONFIG`, which a script can remove or replace.
-    """
-    is_member = job.task is Task.TRAIN and job.role in environment.GANG_ROLES
-    return is_member and job.strategy == _SYNCHRONOUS and _workers(job) > 1
-
-
-def asks_for_one_training(job: ReplicaJob) -> bool:
-    """Return whether a job is to leave one model, by a checkpoint or an export."""
-    return job.checkpoint is not None or job.export is not None
-
-
-def _workers(job: ReplicaJob) -> int:
-    return sum(job.replicas.get(role, 0) for role in environment.GANG_ROLES)
 
 
 class TrainedAlone:
@@ -86,7 +67,7 @@ class TrainedAlone:
         if self._asks_for_one:
             alone = f"remove checkpoint and training.export, and {alone}"
         text = (
-            f"fit runs on each of {_workers(self._job)} workers alone, because the model is not one of "
+            f"fit runs on each of {workers(self._job)} workers alone, because the model is not one of "
             "MultiWorkerMirroredStrategy: create, load and compile the model in strategy.scope(), and leave TF_CONFIG "
             f"as it is; or {alone}"
         )

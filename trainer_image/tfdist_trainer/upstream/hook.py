@@ -2,16 +2,11 @@
 
 import importlib.metadata
 from dataclasses import dataclass
-from typing import Final, Literal, NoReturn
+from typing import Literal, NoReturn
 
 from tfdist_trainer import log
 from tfdist_trainer.errors import ConfigurationError
-
-KERAS: Final = ">=3.15.1,<3.16"
-"""Versions of Keras that the hooks were tested with; the same range is in `trainer_image/pyproject.toml`."""
-
-TENSORFLOW: Final = ">=2.21.0,<2.22"
-"""Versions of TensorFlow that the hooks were tested with; the same range is in `trainer_image/pyproject.toml`."""
+from tfdist_trainer.upstream.versions import RANGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +22,8 @@ class Hook:
     """What the trainer does if an upstream version lacks it."""
     source: str = ""
     """Upstream file that defines it, if it is not the module in `name`."""
+    since: str = ""
+    """First minor version that has it, such as `3.12`; "" if all tested versions do."""
     parameters: tuple[str, ...] | None = None
     """Names of the parameters that callers rely on, in order; None if it is not a Python function."""
 
@@ -38,7 +35,7 @@ class Hook:
     @property
     def versions(self) -> str:
         """The tested versions of the package, as a version specifier."""
-        return KERAS if self.package == "keras" else TENSORFLOW
+        return RANGES[self.package]
 
 
 def reject(hook: Hook) -> NoReturn:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfdist_trainer.upstream.dataset_graph import caches
 from tfdist_trainer.upstream.hook import Hook
+from tfdist_trainer.upstream.versions import keras_is_before
 
 _ITERATOR: Final = "keras.src.backend.tensorflow.trainer:TFEpochIterator"
 _MISSING: Final = "`fit` under several workers is left to Keras, and fails"
@@ -67,7 +68,7 @@ def epoch_iterator(
             )
             self._distributed_dataset = self.batches.dataset
 
-        def _enumerate_iterator(self) -> Iterator[tuple[int, int, Any]]:
+        def _enumerate_iterator(self) -> Iterator[tuple[Any, ...]]:
             self.data_adapter.on_epoch_begin()
             if self._current_iterator is None or self.steps_per_epoch is None:
                 self._restart()
@@ -81,7 +82,7 @@ def epoch_iterator(
                 if self._num_batches and self._steps_seen >= self._num_batches:
                     self._interrupted_warning()
                     break
-                yield begin, end, block
+                yield _entry(begin, end, block)
                 self._count(begin, block)
             # As Keras does: data that is shuffled anew has another order for each iterator.
             if self._num_batches and self._steps_seen >= self._num_batches and not _creates_iterator_at_begin(self):
@@ -103,6 +104,11 @@ def epoch_iterator(
     return EpochIterator()
 
 
+def _entry(begin: int, end: int, block: Any) -> tuple[Any, ...]:
+    """Return what Keras' iterator yields for a block: until 3.10 without the number of its last batch."""
+    return (begin, block) if keras_is_before("3.11") else (begin, end, block)
+
+
 def _end(iterator: Any, steps: int | None, first: int) -> int | None:
     """Return how many batches the epoch has that begins at `first`; None if unknown."""
     batches: int | None = iterator._num_batches
@@ -117,13 +123,13 @@ def resumable_iterator(original: Any, *args: Any, **kwargs: Any) -> Any:
     class EpochIterator(ResumableEpochs, original):  # type: ignore[misc]
         """Keras' own, of one worker."""
 
-        def _enumerate_iterator(self) -> Iterator[tuple[int, int, Any]]:
+        def _enumerate_iterator(self) -> Iterator[tuple[Any, ...]]:
             first, self._first = self._first, 0
-            for begin, end, iterator in super()._enumerate_iterator():
-                if begin >= first:
-                    yield begin, end, iterator
+            for entry in super()._enumerate_iterator():
+                if entry[0] >= first:
+                    yield entry
                 else:
-                    read(iterator, end + 1 - begin)
+                    read(entry[-1], self.steps_per_execution)
 
     return EpochIterator(*args, **kwargs)
 

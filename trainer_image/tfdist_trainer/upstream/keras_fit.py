@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import keras
 import tensorflow as tf
-from packaging.specifiers import SpecifierSet
 
-from tfdist_trainer.upstream.hook import KERAS, Hook
+from tfdist_trainer.upstream.hook import Hook
+from tfdist_trainer.upstream.versions import keras_is_before
 
 _TRAINER: Final = "keras.src.backend.tensorflow.trainer"
 _LOSS: Final = "keras.src.losses.loss"
@@ -141,6 +141,11 @@ EPOCH_LOGS: Final = _hook(
     "At the end of an epoch it reads the states again, of which TensorFlow has the sum only.",
     ("self", "logs"),
 )
+PYTHON_LOGS: Final = _hook(
+    "keras.src.utils.python_utils:pythonify_logs",
+    "Until 3.13, the function that `_get_metrics_result_or_logs` calls makes numbers of tensors, and no caller does.",
+    ("logs",),
+)
 PREDICT_ON_BATCH: Final = _hook(
     f"{_TRAINER}:TensorFlowTrainer.predict_on_batch",
     "It returns the predictions of all workers one after the other, for one batch of each.",
@@ -180,7 +185,10 @@ PARSE_EXPORTED: Final = Hook(
 )
 EXPORT: Final = _hook("keras:Model.export", "Only the chief writes files.")
 WRITE_OUT: Final = _hook(
-    "keras.src.export.saved_model_export_archive:SavedModelExportArchive.write_out",
+    # Keras 3.14 has moved the method to a class of its own, which `ExportArchive` creates.
+    "keras.export:ExportArchive.write_out"
+    if keras_is_before("3.14")
+    else "keras.src.export.saved_model_export_archive:SavedModelExportArchive.write_out",
     "Only the chief writes files.",
     ("self", "filepath", "options", "verbose"),
 )
@@ -198,23 +206,21 @@ BUILT_VARIABLES: Final = _hook(
     "keras.optimizers:Adam()._trainable_variables",
     "An optimizer of a model's own `train_step` is built in its first step, too late for a checkpoint.",
 )
-OPTIONALS: Final = _hook(
-    f"{_TRAINER}:TensorFlowTrainer._autoconvert_optionals",
-    "Keras' data adapters pass missing labels and weights as optionals.",
-    ("self", "step_func"),
+OPTIONALS: Final = Hook(
+    package="keras",
+    name=f"{_TRAINER}:TensorFlowTrainer._autoconvert_optionals",
+    reason="Keras' data adapters pass missing labels and weights as optionals.",
+    missing="Keras before 3.12 leaves missing parts out of the batch, and `fit` needs no conversion",
+    since="3.12",
+    parameters=("self", "step_func"),
 )
 HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, REDUCE_LOSS, MASK, SCALE, UNSCALE, APPLY, APPLY_SCALED,
     ALL_REDUCE, SCALE_LOSS, SCALE_SCALED_LOSS, MEAN, NEXT_SEED, GLOBAL_GENERATOR, OP_SEED, ASSIGN, METRICS, OPTIONALS,
     FIT, EVALUATE, PREDICT, TRAIN_BATCH_END, TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED,
     PARSE_EXPORTED, EXPORT, WRITE_OUT, TRACE, STRATEGY, TRAIN_STEP, RESET_METRICS, EPOCH_LOGS, PREDICT_ON_BATCH,
-    INITIAL_EPOCH, BUILT_VARIABLES, PREDICT_FUNCTION, SYNCHRONIZED_MOMENTS,
+    INITIAL_EPOCH, BUILT_VARIABLES, PREDICT_FUNCTION, SYNCHRONIZED_MOMENTS, PYTHON_LOGS,
 )  # fmt: skip
-
-
-def is_tested() -> bool:
-    """Return whether the hooks were tested with the version of Keras in this process."""
-    return SpecifierSet(KERAS).contains(keras.__version__, prereleases=True)
 
 
 def wrap(hook: Hook, wrapper: Callable[[Any], Any]) -> None:
@@ -292,8 +298,15 @@ def masked_weights(sample_weight: Any, mask: Any, dtype: Any, reduction: str) ->
 
 def without_optionals(model: Any, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return `step` for data in which missing parts are optionals."""
+    if keras_is_before("3.12"):  # its data adapters make no optionals
+        return step
     converted: Callable[[Any], Any] = model._autoconvert_optionals(step)
     return converted
+
+
+def last_batch(batch: int, steps: int) -> int:
+    """Return the number of the last batch of a block of `steps`, which Keras calls `batch` when the block has ended."""
+    return batch + steps - 1 if keras_is_before("3.11") else batch  # by its first batch until 3.10
 
 
 def metric_results(model: Any, states: Sequence[tf.Tensor]) -> list[Mapping[str, Any]]:
@@ -314,6 +327,15 @@ def _in_scope(result: Any) -> Any:
     return tf.convert_to_tensor(result.value) if isinstance(result, keras.Variable) else result
 
 
+def returned_logs(logs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return `logs` of the last call of a step as `_get_metrics_result_or_logs` returns those of the metrics."""
+    if not keras_is_before("3.14"):
+        return logs
+    module, _, function = PYTHON_LOGS.name.partition(":")
+    numbers: Mapping[str, Any] = getattr(importlib.import_module(module), function)(logs)
+    return numbers
+
+
 def was_created_in(optimizer: Any, strategy: Any) -> bool:
     """Return whether `optimizer` was created in the scope of `strategy`; True if Keras does not show it."""
     return getattr(optimizer, "_distribution_strategy", strategy) is strategy
@@ -326,12 +348,18 @@ def is_validation(arguments: Mapping[str, Any]) -> bool:
 
 def updated_variables(optimizer: Any, variables: Any) -> list[Any]:
     """Return the variables that `apply` updates: of its argument, or the ones that the optimizer was built with."""
-    return list(optimizer._trainable_variables if variables is None else variables)
+    return list(_updates(optimizer)._trainable_variables if variables is None else variables)
 
 
 def built_variables(optimizer: Any) -> list[Any]:
     """Return the variables that `optimizer` was built with; none before that."""
-    return list(getattr(optimizer, "_trainable_variables", ()))
+    return list(getattr(_updates(optimizer), "_trainable_variables", ()))
+
+
+def _updates(optimizer: Any) -> Any:
+    """Return the optimizer that keeps the variables that `optimizer` was built with."""
+    # A `LossScaleOptimizer` keeps them itself since 3.12.
+    return getattr(optimizer, "inner_optimizer", optimizer) if keras_is_before("3.12") else optimizer
 
 
 def writes_batches(tensorboard: Any, *, of_training: bool) -> bool:
