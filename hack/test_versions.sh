@@ -11,12 +11,21 @@ checkpoints=(tests/trainer/test_{script_checkpoints,callback_state,model_optimiz
 results=(tests/trainer/test_{script_evaluations,export,keras_files,saved_models}.py)
 scripts=(tests/keras3/test_scripts.py)
 
-make_environment() { # NAME FOLDER
+make_install_pre_releases() { # PIP
+  "$1" install --quiet --pre --upgrade tensorflow-cpu keras
+  # A pre-release of TensorFlow needs a nightly Keras, which lies in the same folder as a released one.
+  if nightly=$("$1" freeze | grep "^keras-nightly=="); then
+    "$1" uninstall --quiet --yes keras
+    "$1" install --quiet --force-reinstall --no-deps "$nightly"
+  fi
+}
+
+environment() { # NAME FOLDER
   lock=requirements/versions-$1.txt
   [ "$1" != coming ] || lock=requirements/versions-middle.txt
   hack/install_packages.sh "$2" "$lock"
   # Not locked: what the index has today.
-  [ "$1" != coming ] || "$2/bin/pip" install --quiet --pre --upgrade tensorflow-cpu keras
+  [ "$1" != coming ] || install_pre_releases "$2/bin/pip"
   "$2/bin/pip" install --quiet --no-deps --no-build-isolation -e sdk -e trainer_image
 }
 
@@ -40,7 +49,7 @@ for name in "$@"; do
   # Outside of the tested range: what fails is what the next version needs.
   switch=
   [ "$name" != coming ] || switch=untested
-  "$bin/pip" list --disable-pip-version-check 2> /dev/null | grep -E "^(tensorflow-cpu|keras) "
+  "$bin/pip" list --disable-pip-version-check 2> /dev/null | grep -E "^(tensorflow[-_]cpu|keras|keras-nightly) "
   for part in upstream fit checkpoints results scripts; do
     declare -n files=$part
     PATH=$bin:$PATH TFDIST_KERAS_FIT=$switch "$bin/pytest" -q -m "not long" -p no:cacheprovider \

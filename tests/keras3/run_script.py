@@ -112,6 +112,9 @@ def _result(name: str, value: Any) -> Any:
         return value.history
     if isinstance(value, keras.Model):
         return dict(enumerate(value.get_weights()))
+    if name == "scores" and isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        # Keras before 3.14 returns the metrics of a model's own `test_step` nested.
+        return [float(each) for each in keras.tree.flatten(value)]
     return value if name.startswith("result") or name in {"scores", "predictions"} else None
 
 

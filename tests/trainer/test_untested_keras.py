@@ -100,6 +100,24 @@ def test_a_job_that_tries_untested_versions_gets_all_with_a_line_in_the_log(
     assert 'keras-fit-untested versions="keras 3.99.0"' in "".join(capfd.readouterr())
 
 
+def test_untested_versions_that_lack_a_hook_end_with_78(ends: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    # given
+    monkeypatch.setenv("TFDIST_JOB", ReplicaJob.model_validate(WORKER).to_json())
+    monkeypatch.setenv("TFDIST_KERAS_FIT", "untested")
+    monkeypatch.setattr(keras, "__version__", "3.99.0")
+
+    def install() -> None:
+        raise ModuleNotFoundError("No module named 'keras.src.backend.tensorflow.trainer'")
+
+    monkeypatch.setattr(script_training, "install", install)
+    # when
+    keras_import.prepare()
+    # then
+    [(_, message, code)] = ends
+    assert code == 78
+    assert message.startswith("image: fit cannot be prepared with keras 3.99.0: No module named 'keras.src")
+
+
 def test_a_program_runs_with_untested_versions_and_a_line_in_the_log(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -123,7 +123,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def prepare_first_operation() -> None:
     """Make the first operation connect a worker to its gang, so that a script may begin with its data."""
-    from tfdist_trainer.upstream import eager_context  # noqa: PLC0415  imports importlib.metadata
+    from tfdist_trainer.upstream import eager_context  # noqa: PLC0415  imports packaging
 
     eager_context.before_start(_connect)
 
@@ -168,6 +168,20 @@ def prepare(random_state: Any = None) -> None:
 
         untested.install(keras, versions.untested(), may_train_alone=may_train_alone)
         return
+    try:
+        _install(random_state, may_train_alone=may_train_alone)
+    except (ImportError, AttributeError) as error:
+        # Versions that the job tries may lack a hook; with tested ones it is a defect, and the traceback helps.
+        if not versions.untested():
+            raise
+        from tfdist_trainer import errors, script_end  # noqa: PLC0415
+
+        text = f"image: fit cannot be prepared with {versions.untested()}: {error}; install {versions.REMEDY}"
+        script_end.leave_with(errors.ConfigurationError(text))
+
+
+def _install(random_state: Any, *, may_train_alone: bool) -> None:
+    """Replace what `prepare` promises."""
     from tfdist_trainer.keras import enable, reporting, script_training, seeds, trained_alone  # noqa: PLC0415
 
     # The engine first, at the bottom: what is installed after it wraps its `fit`.

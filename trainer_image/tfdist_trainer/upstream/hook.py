@@ -1,6 +1,6 @@
 """The description of a private hook, and the reaction to a missing one."""
 
-import importlib.metadata
+import sys
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
@@ -56,9 +56,5 @@ def fall_back(hook: Hook) -> None:
 
 
 def _installed_version(hook: Hook) -> str:
-    for distribution in (hook.package, f"{hook.package}-cpu"):
-        try:
-            return importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return "of unknown version"
+    # Not of a distribution: a nightly one has another name.
+    return str(getattr(sys.modules.get(hook.package), "__version__", "of unknown version"))

@@ -5,7 +5,6 @@ imports neither Keras nor TensorFlow by itself.
 """
 
 import importlib
-import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
