@@ -11,7 +11,7 @@ checkpoints=(tests/trainer/test_{script_checkpoints,callback_state,model_optimiz
 results=(tests/trainer/test_{script_evaluations,export,keras_files,saved_models}.py)
 scripts=(tests/keras3/test_scripts.py)
 
-make_install_pre_releases() { # PIP
+install_pre_releases() { # PIP
   "$1" install --quiet --pre --upgrade tensorflow-cpu keras
   # A pre-release of TensorFlow needs a nightly Keras, which lies in the same folder as a released one.
   if nightly=$("$1" freeze | grep "^keras-nightly=="); then
@@ -20,7 +20,7 @@ make_install_pre_releases() { # PIP
   fi
 }
 
-environment() { # NAME FOLDER
+make_environment() { # NAME FOLDER
   lock=requirements/versions-$1.txt
   [ "$1" != coming ] || lock=requirements/versions-middle.txt
   hack/install_packages.sh "$2" "$lock"
