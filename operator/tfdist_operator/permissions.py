@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tfdist.api.resource import GROUP, PLURAL
 from tfdist.api.sweep_resource import SWEEP_PLURAL
-from tfdist.render.owned_kinds import OWNED_KINDS
+from tfdist.desired.owned_kinds import OWNED_KINDS
 from tfdist_operator.leader_election import lease_lock
 
 NAME: Final = "tfdist-controller"

@@ -18,7 +18,7 @@ from support.places import node_with_places, phase, pods_of
 from support.polling import wait_for
 
 from tfdist.api.gang_system import GangSystem
-from tfdist.render.owned_kinds import POD_GROUPS
+from tfdist.desired.owned_kinds import POD_GROUPS
 
 pytestmark = pytest.mark.integration
 

@@ -7,10 +7,10 @@ import pytest
 from support.bench import EVENTS, JOB, KEY, POLICY, SERVICE, Bench, bench_served
 from support.factories import CHECKPOINT, UID, manifest
 
+from tfdist.desired.owned_kinds import DEPLOYMENT as DEPLOYMENT_KIND
+from tfdist.desired.owned_kinds import OWNED_KINDS
+from tfdist.desired.owned_kinds import SERVICE as SERVICE_KIND
 from tfdist.render import names
-from tfdist.render.owned_kinds import DEPLOYMENT as DEPLOYMENT_KIND
-from tfdist.render.owned_kinds import OWNED_KINDS
-from tfdist.render.owned_kinds import SERVICE as SERVICE_KIND
 from tfdist_operator.cache.owned_cache import OwnedObjectCache, controller_label, watch_owned
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.client import ApiClient

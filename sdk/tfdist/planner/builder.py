@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from tfdist.api.base import ApiModel
 from tfdist.api.gang_status import GangStatus
-from tfdist.api.gang_system import Availability
+from tfdist.api.gang_system import GangSystem
 from tfdist.api.status import (
     ConditionType,
     EvaluationStatus,
@@ -36,7 +36,8 @@ from tfdist.planner.gang_scheduling import (
     pod_groups,
     scheduling_status,
     seconds_until_retry,
-    starting_system,
+    served,
+    starting_scheduler,
 )
 from tfdist.planner.kueue import has_outdated_workload, missing_reason, placements, workload_change
 from tfdist.planner.plan import Event, GangDecision, GangFailure, Plan, ProbeTarget, min_delay
@@ -47,7 +48,6 @@ from tfdist.render.gang import GangName, Member
 from tfdist.render.launch import uses_launcher
 from tfdist.render.launcher_secret import launcher_secret
 from tfdist.render.metadata import Manifest
-from tfdist.render.owned_kinds import kind_of
 from tfdist.status.accounts import with_accounts
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.counts import replica_counts
@@ -118,7 +118,8 @@ class PlanBuilder:
         # An attempt that has begun without pods may still change its scheduler: nothing of it is scheduled yet.
         if has_begun and (has_pods or not creates):
             return state
-        return replace(state, record=record.changed(system=starting_system(self._context, state.gang)))
+        scheduler = starting_scheduler(self._context, state.gang)
+        return replace(state, record=record.changed(system=scheduler.system if scheduler else GangSystem.NONE))
 
     def set_conditions(self, *conditions: Condition) -> None:
         """Set conditions; of two of one type the later wins."""
@@ -209,7 +210,7 @@ class PlanBuilder:
             counters_only=write.counters_only,
             objects=(
                 *network_objects(job, generation, installation, view.pods, creates=bool(creates)),
-                *(group for group in groups if view.availability(kind_of(group).system) is Availability.SERVED),
+                *served(view, groups),
             ),
             workload=workload_change(
                 view, job, installation, context.now, records, outdated=context.outdated_workload, all_run=runs
