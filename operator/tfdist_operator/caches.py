@@ -10,6 +10,7 @@ from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist.desired.owned_kinds import OWNED_KINDS
 from tfdist.render import names
 from tfdist.scheduling.choice import GANG_SCHEDULERS
+from tfdist.scheduling.kueue import KUEUE
 from tfdist_operator.cache.informer import Informer, WatchedResource
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.kueue import Kueue
@@ -93,7 +94,7 @@ class Caches:
 
     def systems(self) -> Mapping[GangSystem, Availability]:
         """Return whether the API server serves the kinds of each gang scheduler."""
-        apis = self._pod_groups | {GangSystem.KUEUE: self.kueue.api}
+        apis = self._pod_groups | {KUEUE.system: self.kueue.api}
         return {system: api.availability for system, api in apis.items()}
 
     def _optional(self, client: ApiClient, cache: OwnedObjectCache) -> OptionalApi:

@@ -17,8 +17,7 @@ from tfdist.render.owned_kind import OwnedKind
 from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.render.service import service
 from tfdist.render.tensorboard import tensorboard
-from tfdist.render.workload import GROUP, VERSIONS, workload
-from tfdist.scheduling.choice import choose, group_fields
+from tfdist.scheduling.choice import choose, group_fields, requested_queue
 
 _REMOVED_POD_GROUPS: Final = 10
 """PodGroups of this many earlier attempts are deleted: older ones are deleted already."""
@@ -44,13 +43,14 @@ def objects(job: TFDistJob, default_image: str, attempt: int = 0, cluster_domain
     current = Attempt(attempt, attempt)
     groups, pods = [], []
     for gang in gangs(job):
-        scheduler = choose(job, gang, installation, served=())
+        scheduler = choose(job, gang, installation, served=frozenset())
         groups += [scheduler.pod_group(job, gang, attempt, installation)] if scheduler else []
         state = GangStatus(last_full_restart=attempt, system=scheduler.system if scheduler else GangSystem.NONE)
         fields = group_fields(job.metadata.name, gang, state)
         renderer = PodRenderer(job, gang, installation, state, group_fields=fields)
         pods += [renderer.pod(member, current) for member in gang.members]
-    queued = [{"apiVersion": f"{GROUP}/{VERSIONS[0]}"} | workload(job, installation)] if _is_queued(job) else []
+    queue = requested_queue(job)
+    queued = [queue.manifest(job, installation)] if queue else []
     return [*queued, *_network(job, attempt, installation), *groups, *pods, *tensorboard_objects(job, installation)]
 
 
@@ -110,10 +110,6 @@ def obsolete_after_end(job: str, *, pods_exist: bool, tensorboard_expired: bool)
 
 def _tensorboard_objects(job: str) -> Iterator[ObjectName]:
     return (ObjectName(kind, names.tensorboard(job)) for kind in (DEPLOYMENT, SERVICE, NETWORK_POLICY))
-
-
-def _is_queued(job: TFDistJob) -> bool:
-    return job.spec.scheduling.gang == "Kueue"
 
 
 def _is_isolated(job: TFDistJob) -> bool:

@@ -1,7 +1,6 @@
 """The gang scheduler of a job: which one starts its gangs, the objects that it needs, and what it waits for."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final
 
 from tfdist.api.gang_status import SchedulingStatus
 from tfdist.api.gang_system import Availability, GangSystem
@@ -16,15 +15,9 @@ from tfdist.planner.plan import GangFailure
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import Gang, GangName
 from tfdist.render.metadata import Manifest
-from tfdist.render.workload import GROUP, PLURAL
-from tfdist.scheduling.choice import GANG_SCHEDULERS, choose, scheduler_of
+from tfdist.scheduling.choice import GANG_SCHEDULERS, choose, no_queues, scheduler_of
 from tfdist.scheduling.gang_scheduler import GangScheduler
-from tfdist.scheduling.volcano import VOLCANO
-
-_NO_QUEUES: Final = (
-    f"the API server serves neither {PLURAL}.{GROUP} nor {VOLCANO.kind.resource}; install Kueue or "
-    "Volcano, or remove queue"
-)
+from tfdist.scheduling.kueue import KUEUE
 
 
 def missing_scheduler(context: PlanContext, state: GangState) -> GangFailure | None:
@@ -34,7 +27,7 @@ def missing_scheduler(context: PlanContext, state: GangState) -> GangFailure | N
     Without Kueue no pod is created, since nothing can admit the job.
     """
     if text := missing_reason(context.view, context.job):
-        return GangFailure(_reason(context, GangSystem.KUEUE), text)
+        return GangFailure(_reason(context, KUEUE.system), text)
     scheduler = starting_scheduler(context, state.gang)
     if state.pods or scheduler is None:
         return None
@@ -45,7 +38,7 @@ def missing_scheduler(context: PlanContext, state: GangState) -> GangFailure | N
     scheduling, availability = context.spec.scheduling, context.view.availability(scheduler.system)
     text = scheduler.unavailable(availability)
     if availability is Availability.ABSENT and scheduling.gang == "Auto":
-        text = f"scheduling.queue: {scheduling.queue}: {_NO_QUEUES}"
+        text = no_queues(scheduling.queue or "")
     return GangFailure(_reason(context, scheduler.system), text) if text else None
 
 
@@ -58,7 +51,7 @@ def starting_scheduler(context: PlanContext, gang: Gang) -> GangScheduler | None
     """Return the gang scheduler of the pods of a gang that starts now: one that is served, or that may be."""
     systems = {system for system in GANG_SCHEDULERS if context.view.availability(system) is not Availability.ABSENT}
     if uses_kueue(context.view, context.job):
-        systems.add(GangSystem.KUEUE)
+        systems.add(KUEUE.system)
     return choose(context.job, gang, context.installation, systems)
 
 

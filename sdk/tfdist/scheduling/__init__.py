@@ -1,1 +1,1 @@
-"""The systems that schedule jobs, one module each: gang schedulers, and queues. `choice` has the table of all."""
+"""The gang schedulers and queues, one module each: objects, pod fields, discovery, and what a job waits for. Pure."""

@@ -1,6 +1,7 @@
-"""Which gang scheduler starts a gang: the one that the job requests, or the one that `Auto` chooses."""
+"""The table of all systems, and the choice: the gang scheduler that a job requests, or that `Auto` chooses."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -15,13 +16,17 @@ from tfdist.render.pod import PodFields
 from tfdist.render.template import role_template
 from tfdist.scheduling.coscheduling import COSCHEDULING
 from tfdist.scheduling.gang_scheduler import GangScheduler
+from tfdist.scheduling.kueue import KUEUE
 from tfdist.scheduling.native import NATIVE
+from tfdist.scheduling.queue import Queue
 from tfdist.scheduling.volcano import VOLCANO
 
 GANG_SCHEDULERS: Final[Mapping[GangSystem, GangScheduler]] = MappingProxyType(
     {scheduler.system: scheduler for scheduler in (NATIVE, VOLCANO, COSCHEDULING)}
 )
 """Every gang scheduler; with `gang: Auto`, a queue without a system for queues waits for the first one with queues."""
+QUEUES: Final[Mapping[GangSystem, Queue]] = MappingProxyType({queue.system: queue for queue in (KUEUE,)})
+"""Every system that decides whether pods may exist."""
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 """The scheduler of pods that name none."""
 _MARKS: Final = ("labels", "annotations")
@@ -35,6 +40,26 @@ def scheduler_of(record: GangStatus) -> GangScheduler | None:
 def requested_scheduler(job: TFDistJob) -> GangScheduler | None:
     """Return the gang scheduler that `scheduling.gang` names; None for none, for `Auto`, and for a queue."""
     return GANG_SCHEDULERS.get(GangSystem(job.spec.scheduling.gang))
+
+
+def requested_queue(job: TFDistJob) -> Queue | None:
+    """Return the queue that `scheduling.gang` names; None for none, for `Auto`, and for a gang scheduler."""
+    return QUEUES.get(GangSystem(job.spec.scheduling.gang))
+
+
+def has_queues(system: GangSystem) -> bool:
+    """Return whether a system is a gang scheduler with queues of its own."""
+    return system in GANG_SCHEDULERS and GANG_SCHEDULERS[system].queue is not None
+
+
+def no_queues(queue: str) -> str:
+    """Return why a job that names a queue waits if no system with queues is served, and what to do."""
+    schedulers = {system: s.kind.resource for system, s in GANG_SCHEDULERS.items() if has_queues(system)}
+    systems = {system: q.resource for system, q in QUEUES.items()} | schedulers
+    return (
+        f"scheduling.queue: {queue}: the API server serves neither {' nor '.join(systems.values())}; install "
+        f"{' or '.join(systems)}, or remove queue"
+    )
 
 
 def group_fields(job: str, gang: Gang, record: GangStatus) -> Callable[[str], PodFields]:
@@ -53,7 +78,7 @@ def group_fields(job: str, gang: Gang, record: GangStatus) -> Callable[[str], Po
 
 
 def choose(
-    job: TFDistJob, gang: Gang, installation: Installation, served: Collection[GangSystem]
+    job: TFDistJob, gang: Gang, installation: Installation, served: AbstractSet[GangSystem]
 ) -> GangScheduler | None:
     """Return the gang scheduler of the pods of a gang that starts now; None if they are scheduled one by one.
 
@@ -65,7 +90,7 @@ def choose(
         installation: its pod defaults may name another scheduler.
         served: the systems whose kinds the API server serves.
     """
-    is_open = job.spec.scheduling.gang in {"Auto", "Kueue"}
+    is_open = job.spec.scheduling.gang in {"Auto", *QUEUES}
     scheduler = _auto(job, gang, installation, served) if is_open else requested_scheduler(job)
     # A single replica is its own gang, but in a queue it must use its quota too (ADR 37).
     is_single = gang.name is GangName.EVALUATOR or len(gang.members) == 1
@@ -73,7 +98,7 @@ def choose(
 
 
 def _auto(
-    job: TFDistJob, gang: Gang, installation: Installation, served: Collection[GangSystem]
+    job: TFDistJob, gang: Gang, installation: Installation, served: AbstractSet[GangSystem]
 ) -> GangScheduler | None:
     """Return the gang scheduler that `Auto` chooses; a job with a queue waits for the system of the queue.
 
@@ -81,8 +106,8 @@ def _auto(
     """
     scheduling = job.spec.scheduling
     # A queue is waited for: without it the job would run outside of the quota of its team (ADR 37).
-    if scheduling.queue and scheduling.gang == "Auto" and GangSystem.KUEUE not in served:
-        return next(s for s in GANG_SCHEDULERS.values() if s.queue is not None)
+    if scheduling.queue and scheduling.gang == "Auto" and not QUEUES.keys() & served:
+        return next(s for s in GANG_SCHEDULERS.values() if has_queues(s.system))
     # Independent replicas gain nothing by starting together.
     if job.spec.strategy is Strategy.INDEPENDENT and scheduling.min_available is None:
         return None
