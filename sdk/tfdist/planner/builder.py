@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar, Unpack
 
 from tfdist.api.base import ApiModel
 from tfdist.api.gang_status import GangStatus
@@ -52,7 +52,7 @@ from tfdist.status.accounts import with_accounts
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.counts import replica_counts
 from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
-from tfdist.status.update import compose_status, throttled_write
+from tfdist.status.update import StatusFields, compose_status, throttled_write
 from tfdist.timestamps import rfc3339
 
 Part = TypeVar("Part", bound=ApiModel)
@@ -66,7 +66,7 @@ class PlanBuilder:
         self._states: dict[GangName, GangState] = {}
         self._create: list[tuple[GangState, tuple[Member, ...]]] = []
         self._conditions: list[Condition] = []
-        self._fields: dict[str, Any] = {}
+        self._fields: StatusFields = {}
         self._failures: list[ReplicaFailure] = []
         self._events: list[Event] = []
         self._probes: tuple[ProbeTarget, ...] = ()
@@ -129,14 +129,9 @@ class PlanBuilder:
         """Publish an event after the status is written."""
         self._events.append(event)
 
-    def set_field(self, name: str, value: Any) -> None:
-        """Set a field of the status; None removes it."""
-        self._fields[name] = value
-
-    def set_field_if_unset(self, name: str, value: Any) -> None:
-        """Set a field of the status that has no value yet."""
-        if getattr(self._context.view.status, name) is None:
-            self._fields[name] = value
+    def set_fields(self, **fields: Unpack[StatusFields]) -> None:
+        """Set fields of the status; None removes one."""
+        self._fields.update(fields)
 
     def delete_pods(self, pods: Iterable[PodSummary]) -> None:
         """Delete pods that are not terminating already."""
@@ -157,7 +152,7 @@ class PlanBuilder:
 
     def complete(self) -> Plan:
         """Return the plan of a job that finishes; the caller sets the terminal condition."""
-        self.set_field("completion_time", rfc3339(self._context.now))
+        self.set_fields(completion_time=rfc3339(self._context.now))
         self.set_conditions(*self._finished_conditions())
         # A finished job creates nothing, whatever was decided before its end.
         self._create.clear()

@@ -53,7 +53,7 @@ def suspend_job(context: PlanContext, builder: PlanBuilder) -> Plan:
         builder.requeue_after(POSITION_SECONDS)
     if is_new:
         builder.record_event(_event(context, stopping=is_stopping))
-    builder.set_field("active_since", None)
+    builder.set_fields(active_since=None)
     acknowledge(context, builder)  # the attempt after the resume is the requested restart
     return builder.build()
 
