@@ -89,6 +89,7 @@ def group_of(pod: dict[str, Any], system: GangSystem) -> str | None:
     fields: dict[GangSystem, str | None] = {
         GangSystem.NATIVE: pod["spec"].get("schedulingGroup", {}).get("podGroupName"),
         GangSystem.VOLCANO: pod["metadata"].get("annotations", {}).get("scheduling.k8s.io/group-name"),
+        GangSystem.KAI: pod["metadata"].get("annotations", {}).get("pod-group-name"),
         GangSystem.COSCHEDULING: pod["metadata"]["labels"].get("scheduling.x-k8s.io/pod-group"),
     }
     return fields[system]

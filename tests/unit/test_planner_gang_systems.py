@@ -26,6 +26,7 @@ BOTH = "worker-0:R worker-1:R"
 MISSING = {
     VOLCANO: "no podgroups.scheduling.volcano.sh; install Volcano",
     COSCHEDULING: "no podgroups.scheduling.x-k8s.io; install scheduler-plugins",
+    GangSystem.KAI: "no podgroups.scheduling.run.ai; install KAI Scheduler",
     NATIVE: "enable its feature gate GenericWorkload",
 }
 

@@ -16,15 +16,16 @@ from tfdist.render.pod import PodFields
 from tfdist.render.template import role_template
 from tfdist.scheduling.coscheduling import COSCHEDULING
 from tfdist.scheduling.gang_scheduler import GangScheduler
+from tfdist.scheduling.kai import KAI
 from tfdist.scheduling.kueue import KUEUE
 from tfdist.scheduling.native import NATIVE
 from tfdist.scheduling.queue import Queue
 from tfdist.scheduling.volcano import VOLCANO
 
 GANG_SCHEDULERS: Final[Mapping[GangSystem, GangScheduler]] = MappingProxyType(
-    {scheduler.system: scheduler for scheduler in (NATIVE, VOLCANO, COSCHEDULING)}
+    {scheduler.system: scheduler for scheduler in (NATIVE, VOLCANO, COSCHEDULING, KAI)}
 )
-"""Every gang scheduler; with `gang: Auto`, a queue without a system for queues waits for the first one with queues."""
+"""Every gang scheduler, in the order in which `Auto` chooses."""
 QUEUES: Final[Mapping[GangSystem, Queue]] = MappingProxyType({queue.system: queue for queue in (KUEUE,)})
 """Every system that decides whether pods may exist."""
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -52,9 +53,14 @@ def has_queues(system: GangSystem) -> bool:
     return system in GANG_SCHEDULERS and GANG_SCHEDULERS[system].queue is not None
 
 
+def _auto_with_queues() -> Iterator[GangScheduler]:
+    """Yield the gang schedulers with queues that `Auto` may choose."""
+    return (s for s in GANG_SCHEDULERS.values() if s.queue is not None and s.auto_scheduler)
+
+
 def no_queues(queue: str) -> str:
     """Return why a job that names a queue waits if no system with queues is served, and what to do."""
-    schedulers = {system: s.kind.resource for system, s in GANG_SCHEDULERS.items() if has_queues(system)}
+    schedulers = {s.system: s.kind.resource for s in _auto_with_queues()}
     systems = {system: q.resource for system, q in QUEUES.items()} | schedulers
     return (
         f"scheduling.queue: {queue}: the API server serves neither {' nor '.join(systems.values())}; install "
@@ -107,7 +113,7 @@ def _auto(
     scheduling = job.spec.scheduling
     # A queue is waited for: without it the job would run outside of the quota of its team (ADR 37).
     if scheduling.queue and scheduling.gang == "Auto" and not QUEUES.keys() & served:
-        return next(s for s in GANG_SCHEDULERS.values() if has_queues(s.system))
+        return next(_auto_with_queues())
     # Independent replicas gain nothing by starting together.
     if job.spec.strategy is Strategy.INDEPENDENT and scheduling.min_available is None:
         return None
