@@ -7,8 +7,10 @@ from typing import Final
 
 from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.api.resource import GROUP, PLURAL, VERSION
+from tfdist.desired.owned_kinds import OWNED_KINDS
 from tfdist.render import names
-from tfdist.render.owned_kinds import OWNED_KINDS
+from tfdist.scheduling.choice import GANG_SCHEDULERS
+from tfdist.scheduling.kueue import KUEUE
 from tfdist_operator.cache.informer import Informer, WatchedResource
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.kueue import Kueue
@@ -56,7 +58,7 @@ class Caches:
         pods = [(kind, Informer(client, kind, self.pods)) for kind in self._kinds("api/v1", "pods", names.POD_SELECTOR)]
         owned_watches = watch_owned(client, self.namespaces, [c for c in self.owned.values() if not c.kind.optional])
         self._pod_groups = {
-            kind.system: self._optional(client, cache) for kind, cache in self.owned.items() if kind.optional
+            system: self._optional(client, self.owned[scheduler.kind]) for system, scheduler in GANG_SCHEDULERS.items()
         }
         self.kueue = Kueue(client, self.namespaces, self._enqueue, self._enqueue_now)
         self.optional = (*self._pod_groups.values(), self.kueue.api, self.sweeps.api)
@@ -92,7 +94,7 @@ class Caches:
 
     def systems(self) -> Mapping[GangSystem, Availability]:
         """Return whether the API server serves the kinds of each gang scheduler."""
-        apis = self._pod_groups | {GangSystem.KUEUE: self.kueue.api}
+        apis = self._pod_groups | {KUEUE.system: self.kueue.api}
         return {system: api.availability for system, api in apis.items()}
 
     def _optional(self, client: ApiClient, cache: OwnedObjectCache) -> OptionalApi:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from tfdist.api.resource import GROUP, PLURAL
 from tfdist.api.sweep_resource import SWEEP_PLURAL
-from tfdist.render.owned_kinds import OWNED_KINDS
+from tfdist.desired.owned_kinds import OWNED_KINDS
+from tfdist.scheduling.choice import QUEUES
 from tfdist_operator.leader_election import lease_lock
 
 NAME: Final = "tfdist-controller"
@@ -19,12 +20,7 @@ _RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("", "pods", _OWNED),
     ("", "secrets", ("create",)),
     *((kind.group, kind.plural, _OWNED) for kind in OWNED_KINDS),
-    ("kueue.x-k8s.io", "resourceflavors", ("list", "watch")),
-    ("kueue.x-k8s.io", "workloadpriorityclasses", ("list",)),
-    ("kueue.x-k8s.io", "workloads", _OWNED),
-    ("kueue.x-k8s.io", "workloads/status", ("patch",)),
-    ("scheduling.k8s.io", "priorityclasses", ("list",)),
-    ("visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", ("get",)),
+    *(rule for queue in QUEUES.values() for rule in queue.rules),
     (GROUP, PLURAL, _OWNED),  # sweeps create jobs, and suspend and resume them
     (GROUP, f"{PLURAL}/status", ("patch",)),
     (GROUP, SWEEP_PLURAL, ("delete", "list", "watch")),

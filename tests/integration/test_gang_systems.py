@@ -18,17 +18,19 @@ from support.places import node_with_places, phase, pods_of
 from support.polling import wait_for
 
 from tfdist.api.gang_system import GangSystem
-from tfdist.render.owned_kinds import POD_GROUPS
+from tfdist.desired.owned_kinds import POD_GROUPS
 
 pytestmark = pytest.mark.integration
 
 SPECS = {
     GangSystem.VOLCANO: {"minMember": 2, "queue": "team-a"},
     GangSystem.COSCHEDULING: {"minMember": 2, "scheduleTimeoutSeconds": 60},
+    GangSystem.KAI: {"minMember": 2, "queue": "team-a"},
 }
 SCHEDULING = {
     GangSystem.VOLCANO: {"queue": "team-a"},
     GangSystem.COSCHEDULING: {"gang": "Coscheduling", "timeoutSeconds": 60},
+    GangSystem.KAI: {"gang": "KAI", "queue": "team-a"},
 }
 
 
@@ -114,4 +116,4 @@ def test_the_api_server_rejects_a_queue_that_no_scheduler_would_read(
     path = f"/apis/tfdist.dev/v1/namespaces/{namespace}/tfdistjobs"
     answer = api.send("POST", path, manifest("queued", namespace, scheduling=scheduling), dryRun="All")
     assert answer.ok is accepted
-    assert accepted or "queue requires scheduling.gang Kueue or Volcano" in answer.json()["message"]
+    assert accepted or "queue requires scheduling.gang Kueue, Volcano or KAI" in answer.json()["message"]

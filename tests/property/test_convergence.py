@@ -13,7 +13,7 @@ from support.simulated_kueue import ADMITS
 from support.statuses import is_finished
 
 from tfdist.api.gang_system import GangSystem
-from tfdist.render.owned_kinds import POD_GROUPS
+from tfdist.desired.owned_kinds import POD_GROUPS
 
 SYSTEMS = (frozenset[GangSystem](), frozenset({GangSystem.NATIVE}), frozenset(POD_GROUPS))
 Happening = tuple[str, int, int | None]

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from support.factories import INSTALLATION, NOW, UID, manifest
 from support.fake_api import FakeApi, Json, Rejection, served
 from tfdist.api.gang_system import Availability, GangSystem
-from tfdist.render.owned_kinds import OWNED_KINDS, OwnedKind
+from tfdist.desired.owned_kinds import OWNED_KINDS
+from tfdist.render.owned_kind import OwnedKind
 from tfdist_operator.budget import Budget
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.kueue import Kueue

@@ -21,13 +21,12 @@ from support.simulated_kueue import SimulatedKueue, StaleError
 from support.statuses import is_finished
 from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.api.v1 import TFDistJob
-from tfdist.observed.kueue import KueueView
+from tfdist.desired.owned_kinds import POD_GROUPS
 from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.planner import Plan, plan
 from tfdist.planner.plan import WorkloadChange
 from tfdist.render.names import CHECKPOINT_ANNOTATION
-from tfdist.render.owned_kinds import POD_GROUPS
-from tfdist.render.workload import pod_set_of
+from tfdist.scheduling.kueue import KueueView, pod_set_of
 from tfdist.timestamps import rfc3339
 from tfdist.validation.structure import MAX_SPEC_BYTES
 from tfdist_operator.cache.specifications import SpecificationReader, valid_part

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from support.api import Api
 from support.polling import wait_for
-from tfdist.render.owned_kinds import OwnedKind
+from tfdist.render.owned_kind import OwnedKind
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from support.cluster_model import Cluster
 from support.simulated_kueue import ADMITS
 from support.statuses import is_finished
-from tfdist.render.owned_kinds import POD_GROUPS
+from tfdist.desired.owned_kinds import POD_GROUPS
 
 
 def resync(cluster: Cluster) -> bool:

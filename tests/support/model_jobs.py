@@ -77,6 +77,13 @@ JOBS: dict[str, dict[str, Any]] = {
         "scheduling": {"gang": "Coscheduling", "timeoutSeconds": 60},
         **_PROGRAM,
     },
+    "parameter servers in a queue of KAI": {
+        "strategy": "ParameterServer",
+        "chief": {},
+        "ps": {"replicas": 1},
+        "scheduling": {"gang": "KAI", "queue": "team-a"},
+        **_PROGRAM,
+    },
     "evaluated during training and after it, changed at once": {
         "evaluation": {"mode": "Both"},
         "checkpoint": CHECKPOINT,

@@ -6,8 +6,8 @@ from typing import Any
 
 from tfdist.api.gang_system import GangSystem
 from tfdist.desired.objects import ObjectName
+from tfdist.desired.owned_kinds import POD_GROUPS, kind_of
 from tfdist.planner import Plan
-from tfdist.render.owned_kinds import POD_GROUPS, kind_of
 
 ALL = frozenset(POD_GROUPS)
 Objects = dict[ObjectName, str]
@@ -67,7 +67,7 @@ class OwnedModel:
             assert self.true.get(name) == repr(manifest["spec"]), f"{name} was not repaired"
         assert not self.true.keys() & set(todo.obsolete), "an object that nothing needs is left"
         groups = {ObjectName(kind_of(manifest), manifest["metadata"]["name"]) for manifest in todo.objects}
-        left = {name for name in self.true if name.kind.system in served} - groups
+        left = {name for name in self.true if name.kind in {POD_GROUPS[system] for system in served}} - groups
         assert ending or not left, f"PodGroups that nothing needs are left: {left}"
 
     def check_group(self, pod: dict[str, Any], served: frozenset[GangSystem]) -> str:
@@ -89,6 +89,7 @@ def group_of(pod: dict[str, Any], system: GangSystem) -> str | None:
     fields: dict[GangSystem, str | None] = {
         GangSystem.NATIVE: pod["spec"].get("schedulingGroup", {}).get("podGroupName"),
         GangSystem.VOLCANO: pod["metadata"].get("annotations", {}).get("scheduling.k8s.io/group-name"),
+        GangSystem.KAI: pod["metadata"].get("annotations", {}).get("pod-group-name"),
         GangSystem.COSCHEDULING: pod["metadata"]["labels"].get("scheduling.x-k8s.io/pod-group"),
     }
     return fields[system]

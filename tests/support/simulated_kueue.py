@@ -4,9 +4,9 @@ import copy
 from typing import Any
 
 from support.factories import Lifecycle
-from tfdist.observed.kueue import KueueView, WorkloadSummary, flavor_placement, workload_summary
 from tfdist.planner import Plan
 from tfdist.planner.plan import WorkloadChange
+from tfdist.scheduling.kueue import KueueView, WorkloadSummary, flavor_placement, workload_summary
 
 EVICTS, ADMITS, DELETES, GOES = range(4)
 

@@ -7,10 +7,11 @@ import pytest
 from support.bench import EVENTS, JOB, KEY, POLICY, SERVICE, Bench, bench_served
 from support.factories import CHECKPOINT, UID, manifest
 
+from tfdist.desired.owned_kinds import DEPLOYMENT as DEPLOYMENT_KIND
+from tfdist.desired.owned_kinds import OWNED_KINDS
+from tfdist.desired.owned_kinds import SERVICE as SERVICE_KIND
 from tfdist.render import names
-from tfdist.render.owned_kinds import DEPLOYMENT as DEPLOYMENT_KIND
-from tfdist.render.owned_kinds import OWNED_KINDS
-from tfdist.render.owned_kinds import SERVICE as SERVICE_KIND
+from tfdist.scheduling.choice import GANG_SCHEDULERS
 from tfdist_operator.cache.owned_cache import OwnedObjectCache, controller_label, watch_owned
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.client import ApiClient
@@ -283,7 +284,7 @@ async def test_a_tensorboard_that_is_rejected_is_reported_once_and_not_retried_a
 def test_every_kind_is_watched_and_compared_by_its_metadata() -> None:
     caches = [OwnedObjectCache(kind, lambda _: None) for kind in OWNED_KINDS]
     watches = watch_owned(ApiClient("https://localhost", None, dict), ["team"], caches)
-    plurals = ["services", "networkpolicies", "deployments", "podgroups", "podgroups", "podgroups"]
+    plurals = ["services", "networkpolicies", "deployments", *["podgroups"] * len(GANG_SCHEDULERS)]
     assert [informer.plural for informer, _ in watches] == plurals
     for _, compared in watches:
         assert compared.periodic, "each resync compares it"

@@ -98,7 +98,7 @@ def test_a_planned_feature_is_rejected_by_the_definition_with_the_same_message(f
     assert (found["rule"], found["message"]) == (feature.cel("self"), feature.message)
 
 
-@pytest.mark.parametrize("gang", ["Auto", "None", "Native", "Volcano", "Coscheduling"])
+@pytest.mark.parametrize("gang", ["Auto", "None", "Native", "Volcano", "Coscheduling", "KAI"])
 def test_the_supported_values_of_gang_are_accepted(gang: str) -> None:
     assert parse(manifest(scheduling={"gang": gang})).spec.scheduling.gang == gang
 

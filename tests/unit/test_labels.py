@@ -8,10 +8,10 @@ from support.bench import JOB, KEY, POLICY, SERVICE, Bench, bench_served
 from support.factories import manifest
 
 from tfdist.desired.objects import objects
+from tfdist.desired.owned_kinds import SERVICE as SERVICE_KIND
 from tfdist.render.fingerprint import fingerprint
 from tfdist.render.gang import gangs
 from tfdist.render.installation import Installation
-from tfdist.render.owned_kinds import SERVICE as SERVICE_KIND
 from tfdist.render.pod import Attempt, pod
 from tfdist.validation import ValidationFailed, parse
 

@@ -8,7 +8,8 @@ import pytest
 from support.discovery import ABSENT, FORBIDDEN, SILENT, Answer, Discovery
 
 from tfdist.api.gang_system import Availability, GangSystem
-from tfdist.render.owned_kinds import POD_GROUPS, OwnedKind
+from tfdist.desired.owned_kinds import POD_GROUPS
+from tfdist.render.owned_kind import OwnedKind
 from tfdist_operator.cache import kueue
 from tfdist_operator.cache.owned_cache import served_version
 

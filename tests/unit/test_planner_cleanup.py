@@ -4,8 +4,8 @@ import pytest
 from support.factories import Lifecycle, created, deleted, event_reasons, pod
 
 from tfdist.desired.objects import ObjectName
+from tfdist.desired.owned_kinds import NETWORK_POLICY, SERVICE
 from tfdist.planner import Plan
-from tfdist.render.owned_kinds import NETWORK_POLICY, SERVICE
 from tfdist.validation import FieldError
 
 BOTH = "worker-0:R worker-1:R"

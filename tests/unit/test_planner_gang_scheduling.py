@@ -7,9 +7,9 @@ from support.factories import CHECKPOINT, EVALUATED, Lifecycle, condition, creat
 
 from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.desired.objects import objects
+from tfdist.desired.owned_kinds import POD_GROUPS
 from tfdist.planner import Plan
 from tfdist.render.fingerprint import fingerprint
-from tfdist.render.owned_kinds import POD_GROUPS
 from tfdist.validation import parse
 
 BOTH = "worker-0:R worker-1:R"

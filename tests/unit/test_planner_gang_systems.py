@@ -9,13 +9,13 @@ from support.statuses import status_of
 
 from tfdist.api.gang_system import Availability, GangSystem
 from tfdist.desired.objects import ObjectName, objects
+from tfdist.desired.owned_kinds import POD_GROUPS, kind_of
 from tfdist.observed.gang_record import stored_record
 from tfdist.planner import Plan, plan
 from tfdist.render import names
 from tfdist.render.fingerprint import fingerprint
 from tfdist.render.gang import GangName
 from tfdist.render.installation import Installation
-from tfdist.render.owned_kinds import POD_GROUPS, kind_of
 from tfdist.timestamps import rfc3339
 from tfdist.validation import ValidationFailed, parse
 
@@ -26,6 +26,7 @@ BOTH = "worker-0:R worker-1:R"
 MISSING = {
     VOLCANO: "no podgroups.scheduling.volcano.sh; install Volcano",
     COSCHEDULING: "no podgroups.scheduling.x-k8s.io; install scheduler-plugins",
+    GangSystem.KAI: "no podgroups.scheduling.run.ai; install KAI Scheduler",
     NATIVE: "enable its feature gate GenericWorkload",
 }
 
@@ -41,8 +42,9 @@ def named(name: str) -> dict[str, Any]:
 
 def groups(todo: Plan) -> dict[str, dict[str, Any]]:
     """Return the specifications of the PodGroups of a plan, by system and name."""
+    systems = {kind: system for system, kind in POD_GROUPS.items()}
     found = {kind_of(made): made for made in todo.objects if made["kind"] == "PodGroup"}
-    return {f"{kind.system} {made['metadata']['name']}": made["spec"] for kind, made in found.items()}
+    return {f"{systems[kind]} {made['metadata']['name']}": made["spec"] for kind, made in found.items()}
 
 
 def members(todo: Plan, system: GangSystem) -> dict[str, str | None]:

@@ -6,10 +6,10 @@ import pytest
 from support.factories import CHECKPOINT, Lifecycle, manifest, planned
 
 from tfdist.desired.objects import ObjectName
+from tfdist.desired.owned_kinds import DEPLOYMENT, NETWORK_POLICY, SERVICE
 from tfdist.planner import Plan
 from tfdist.render import names
 from tfdist.render.installation import Installation
-from tfdist.render.owned_kinds import DEPLOYMENT, NETWORK_POLICY, SERVICE
 from tfdist.render.tensorboard import tensorboard
 from tfdist.validation import parse
 

@@ -5,7 +5,7 @@ from typing import Any
 from support.factories import EVALUATED, INSTALLATION, manifest
 
 from tfdist.desired.objects import objects
-from tfdist.render.workload import workload
+from tfdist.scheduling.kueue import workload
 from tfdist.validation import parse
 
 

@@ -24,8 +24,8 @@ ACTORS: Final = {
     Actor.TRAINER: "the bundled trainer reads it; other programs find it in `TFDIST_JOB`",
 }
 _GANG: Final = (
-    "The supported values of `spec.scheduling.gang` are `Native`, `Volcano`, `Coscheduling`, `None`, and `Auto`, which "
-    "chooses among them ([Scheduling](scheduling.md))."
+    "The supported values of `spec.scheduling.gang` are `Native`, `Volcano`, `Coscheduling`, `KAI`, `None`, and "
+    "`Auto`, which chooses among them ([Scheduling](scheduling.md))."
 )
 
 

@@ -99,6 +99,16 @@
   verbs:
   - list
 - apiGroups:
+  - scheduling.run.ai
+  resources:
+  - podgroups
+  verbs:
+  - create
+  - delete
+  - list
+  - patch
+  - watch
+- apiGroups:
   - scheduling.volcano.sh
   resources:
   - podgroups

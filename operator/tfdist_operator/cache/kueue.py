@@ -6,10 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from tfdist.observed.kueue import WorkloadSummary, flavor_placement, workload_summary
 from tfdist.render import names
 from tfdist.render.pod_placement import PodPlacement
-from tfdist.render.workload import GROUP, PLURAL, VERSIONS
+from tfdist.scheduling.kueue import (
+    FLAVORS,
+    GROUP,
+    PLURAL,
+    VERSIONS,
+    WorkloadSummary,
+    flavor_placement,
+    workload_summary,
+)
 from tfdist_operator.cache.informer import Informer, WatchedResource
 from tfdist_operator.cache.optional_api import OptionalApi
 from tfdist_operator.cache.resource_cache import OnChange, Raw, ResourceCache
@@ -27,7 +34,6 @@ _LAST: Final = 100
 """The last position that is read: the status of a job further behind would be written often, with little use."""
 Queue = tuple[str, str]
 """Namespace and name of a LocalQueue."""
-_FLAVORS: Final = "resourceflavors"
 
 
 class WorkloadCache(ResourceCache[WorkloadSummary]):
@@ -143,7 +149,7 @@ class Kueue:
 
     def _informers(self, version: str) -> Sequence[Informer]:
         prefix = f"apis/{GROUP}/{version}"
-        flavors = WatchedResource.for_kind(prefix, _FLAVORS, ALL_NAMESPACES)
+        flavors = WatchedResource.for_kind(prefix, FLAVORS, ALL_NAMESPACES)
         workloads = [
             WatchedResource.for_kind(prefix, PLURAL, namespace, names.POD_SELECTOR) for namespace in self._namespaces
         ]

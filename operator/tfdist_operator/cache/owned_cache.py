@@ -15,7 +15,7 @@ import orjson
 
 from tfdist.render import names
 from tfdist.render.metadata import Manifest
-from tfdist.render.owned_kinds import OwnedKind
+from tfdist.render.owned_kind import OwnedKind
 from tfdist_operator.cache.informer import Informer, WatchedResource
 from tfdist_operator.cache.optional_api import is_served
 from tfdist_operator.cache.resource_cache import Name, OnChange, Raw, ResourceCache

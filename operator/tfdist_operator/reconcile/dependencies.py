@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from tfdist.api.gang_system import Availability, GangSystem
-from tfdist.render.owned_kinds import OwnedKind
+from tfdist.render.owned_kind import OwnedKind
 from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.cache.kueue import Kueue
 from tfdist_operator.cache.owned_cache import OwnedObjectCache

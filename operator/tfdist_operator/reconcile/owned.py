@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from tfdist.desired.objects import ObjectName
+from tfdist.desired.owned_kinds import kind_of
 from tfdist.planner import Event, Plan
 from tfdist.reasons import EventReason
 from tfdist.render.metadata import Manifest
-from tfdist.render.owned_kinds import kind_of
 from tfdist_operator.cache.job_cache import CachedJob
 from tfdist_operator.cache.owned_cache import Drift, stamp
 from tfdist_operator.cache.runtime_state import JobRuntimeState

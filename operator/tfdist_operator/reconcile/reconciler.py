@@ -14,11 +14,10 @@ from functools import partial
 from typing import Any, Final
 
 from tfdist.observed.job_view import Contention, JobView
-from tfdist.observed.kueue import KueueView
 from tfdist.planner import Event, Plan, plan
 from tfdist.reasons import EventReason
 from tfdist.render.installation import Installation
-from tfdist.render.workload import queue_name
+from tfdist.scheduling.kueue import KueueView, queue_name
 from tfdist.timestamps import rfc3339
 from tfdist_operator.budget import BUDGET, SLOW_SECONDS, BudgetExceeded, in_thread
 from tfdist_operator.cache.job_cache import CachedJob

@@ -2,8 +2,9 @@
 
 from typing import Any, Final
 
+from tfdist.desired.owned_kinds import kind_of
 from tfdist.render import names
-from tfdist.render.owned_kinds import OwnedKind, kind_of
+from tfdist.render.owned_kind import OwnedKind
 from tfdist_operator.cache.owned_cache import OwnedObject, owned_object
 from tfdist_operator.kube.client import JSON_PATCH, METADATA, METADATA_LIST, ApiClient
 from tfdist_operator.kube.errors import (

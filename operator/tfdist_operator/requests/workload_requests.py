@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from tfdist.observed.kueue import WorkloadSummary
 from tfdist.render.names import JOB_UID_LABEL, PRIORITY_CLASS_ANNOTATION, SPEC_HASH_LABEL
-from tfdist.render.workload import GROUP, KUEUE_PRIORITY_CLASSES, PLURAL, POD_PRIORITY_CLASSES
+from tfdist.scheduling.kueue import GROUP, KUEUE_PRIORITY_CLASSES, PLURAL, POD_PRIORITY_CLASSES, WorkloadSummary
 from tfdist_operator.kube.client import MERGE_PATCH, ApiClient
 from tfdist_operator.kube.errors import AlreadyExistsError, ConflictError, NameTakenError, NotFoundError, RejectedError
 from tfdist_operator.kube.json_bodies import Json, list_items

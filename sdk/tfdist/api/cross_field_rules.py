@@ -240,11 +240,11 @@ _SCHEDULING: Final = (
         ),
     ),
     CrossFieldRule(
-        "!has(self.scheduling.queue) || self.scheduling.gang in ['Auto', 'Kueue', 'Volcano']",
-        "queue requires scheduling.gang Kueue or Volcano, or Auto, which chooses the one that is installed; change "
-        "gang, or remove queue",
+        "!has(self.scheduling.queue) || self.scheduling.gang in ['Auto', 'KAI', 'Kueue', 'Volcano']",
+        "queue requires scheduling.gang Kueue, Volcano or KAI, or Auto, which chooses Kueue or Volcano, whichever is "
+        "installed; change gang, or remove queue",
         ".scheduling.queue",
-        lambda self: self.scheduling.queue is None or self.scheduling.gang in {"Auto", "Kueue", "Volcano"},
+        lambda self: self.scheduling.queue is None or self.scheduling.gang in {"Auto", "KAI", "Kueue", "Volcano"},
     ),
 )
 

@@ -10,6 +10,7 @@ class GangSystem(StrEnum):
     NATIVE = "Native"
     VOLCANO = "Volcano"
     COSCHEDULING = "Coscheduling"
+    KAI = "KAI"
     KUEUE = "Kueue"
     """Of a job and not of its pods: it decides when they are created, and another one may schedule them."""
 

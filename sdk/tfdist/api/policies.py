@@ -192,16 +192,18 @@ class ElasticSpec(ApiModel):
 class SchedulingSpec(ApiModel):
     """Scheduling of the gang. Evaluator and TensorBoard are not part of the gang."""
 
-    gang: Literal["Auto", "None", "Native", "Kueue", "Volcano", "Coscheduling"] = "Auto"
+    gang: Literal["Auto", "None", "Native", "Kueue", "Volcano", "Coscheduling", "KAI"] = "Auto"
     """Gang scheduler, which starts all replicas or none. `Kueue`: the job waits in `queue` until Kueue admits it.
     `Native`: Kubernetes' own scheduler, with a PodGroup of `scheduling.k8s.io`. `Volcano`: Volcano, with its PodGroup,
-    in `queue`. `Coscheduling`: the plugin of scheduler-plugins with this name. `None`: each pod starts when it is
-    scheduled. `Auto`: with a `queue`, `Kueue` if it is installed, else `Volcano`; without one, `Volcano` with pods of
-    `schedulerName: volcano` and `Native` with pods of the default scheduler, each if the API server serves its
-    PodGroups, else `None`, as for strategy `Independent` without `minAvailable`."""
+    in `queue`. `Coscheduling`: the plugin of scheduler-plugins with this name. `KAI`: KAI Scheduler, with its
+    PodGroup, in `queue`. `None`: each pod starts when it is scheduled. `Auto`: with a `queue`, `Kueue` if it is
+    installed, else `Volcano`; without one, `Volcano` with pods of `schedulerName: volcano` and `Native` with pods of
+    the default scheduler, each if the API server serves its PodGroups, else `None`, as for strategy `Independent`
+    without `minAvailable`."""
     queue: DnsName | None = None
-    """LocalQueue of Kueue, or queue of Volcano, that the job waits in; requires `gang` `Kueue`, `Volcano` or `Auto`.
-    Defaults, with `Kueue`, to the label `kueue.x-k8s.io/queue-name` of the job; else to `default`."""
+    """LocalQueue of Kueue, or queue of Volcano or KAI, that the job waits in; requires `gang` `Kueue`, `Volcano`, `KAI`
+    or `Auto`. Defaults, with `Kueue`, to the label `kueue.x-k8s.io/queue-name` of the job, with `KAI` to
+    `default-queue`; else to `default`."""
     priority_class_name: DnsName | None = None
     """PriorityClass of the pods. Defaults to the cluster's default class."""
     min_available: Count | None = None

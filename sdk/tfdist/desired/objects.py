@@ -4,20 +4,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from tfdist.api.gang_status import GangStatus
+from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import TFDistJob
+from tfdist.desired.owned_kinds import DEPLOYMENT, NETWORK_POLICY, POD_GROUPS, SERVICE, kind_of
 from tfdist.observed.pod import PodSummary
 from tfdist.render import names
 from tfdist.render.gang import GangName, gangs
-from tfdist.render.gang_systems import gang_system
 from tfdist.render.installation import Installation
 from tfdist.render.metadata import Manifest
 from tfdist.render.network_policy import network_policy
-from tfdist.render.owned_kinds import DEPLOYMENT, NETWORK_POLICY, POD_GROUPS, SERVICE, OwnedKind, kind_of
+from tfdist.render.owned_kind import OwnedKind
 from tfdist.render.pod import Attempt, PodRenderer
-from tfdist.render.pod_group import pod_group
 from tfdist.render.service import service
 from tfdist.render.tensorboard import tensorboard
-from tfdist.render.workload import GROUP, VERSIONS, workload
+from tfdist.scheduling.choice import choose, group_fields, requested_queue
 
 _REMOVED_POD_GROUPS: Final = 10
 """PodGroups of this many earlier attempts are deleted: older ones are deleted already."""
@@ -43,12 +43,14 @@ def objects(job: TFDistJob, default_image: str, attempt: int = 0, cluster_domain
     current = Attempt(attempt, attempt)
     groups, pods = [], []
     for gang in gangs(job):
-        system = gang_system(job, gang, installation, served=())
-        groups += [pod_group(job, gang, system, attempt, installation)] if system in POD_GROUPS else []
-        state = GangStatus(last_full_restart=attempt, system=system)
-        renderer = PodRenderer(job, gang, installation, state)
+        scheduler = choose(job, gang, installation, served=frozenset())
+        groups += [scheduler.pod_group(job, gang, attempt, installation)] if scheduler else []
+        state = GangStatus(last_full_restart=attempt, system=scheduler.system if scheduler else GangSystem.NONE)
+        fields = group_fields(job.metadata.name, gang, state)
+        renderer = PodRenderer(job, gang, installation, state, group_fields=fields)
         pods += [renderer.pod(member, current) for member in gang.members]
-    queued = [{"apiVersion": f"{GROUP}/{VERSIONS[0]}"} | workload(job, installation)] if _is_queued(job) else []
+    queue = requested_queue(job)
+    queued = [queue.manifest(job, installation)] if queue else []
     return [*queued, *_network(job, attempt, installation), *groups, *pods, *tensorboard_objects(job, installation)]
 
 
@@ -108,10 +110,6 @@ def obsolete_after_end(job: str, *, pods_exist: bool, tensorboard_expired: bool)
 
 def _tensorboard_objects(job: str) -> Iterator[ObjectName]:
     return (ObjectName(kind, names.tensorboard(job)) for kind in (DEPLOYMENT, SERVICE, NETWORK_POLICY))
-
-
-def _is_queued(job: TFDistJob) -> bool:
-    return job.spec.scheduling.gang == "Kueue"
 
 
 def _is_isolated(job: TFDistJob) -> bool:

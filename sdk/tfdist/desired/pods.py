@@ -24,6 +24,7 @@ from tfdist.render.installation import Installation
 from tfdist.render.metadata import Manifest, owner_reference
 from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.render.pod_placement import PodPlacement
+from tfdist.scheduling.choice import group_fields
 from tfdist.timestamps import as_rfc3339, parse_time
 
 Records = Mapping[GangName, GangStatus]
@@ -65,7 +66,8 @@ def missing_pods(
     """
     record, generation = state.record, address_generation(records)
     excluded = tuple(dict.fromkeys(node for other_record in records.values() for node in other_record.excluded_nodes))
-    renderer = PodRenderer(job, state.gang, installation, record, placements)
+    fields = group_fields(job.metadata.name, state.gang, record)
+    renderer = PodRenderer(job, state.gang, installation, record, placements, fields)
     return (renderer.pod(m, Attempt(record.attempt_of(m.name), generation, excluded)) for m in members)
 
 

@@ -9,10 +9,10 @@ from tfdist.api.status import TFDistJobStatus
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
 from tfdist.contract_reports import ProgressReport
-from tfdist.observed.kueue import KueueView
 from tfdist.observed.pod import PodSummary
 from tfdist.render.written_directories import DirectoryField, WrittenDirectory
 from tfdist.restarts.stall import StepPosition
+from tfdist.scheduling.kueue import KUEUE, KueueView
 from tfdist.validation import FieldError
 
 
@@ -199,7 +199,7 @@ class JobView:
 
     def availability(self, system: GangSystem) -> Availability:
         """Return whether the API server serves the kinds of a gang scheduler."""
-        if system is GangSystem.KUEUE and self.kueue is not None:
+        if system is KUEUE.system and self.kueue is not None:
             return Availability.SERVED
         return self.systems.get(system, Availability.ABSENT)
 

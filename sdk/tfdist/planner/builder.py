@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar, Unpack
 
 from tfdist.api.base import ApiModel
 from tfdist.api.gang_status import GangStatus
-from tfdist.api.gang_system import Availability
+from tfdist.api.gang_system import GangSystem
 from tfdist.api.status import (
     ConditionType,
     EvaluationStatus,
@@ -36,7 +36,8 @@ from tfdist.planner.gang_scheduling import (
     pod_groups,
     scheduling_status,
     seconds_until_retry,
-    starting_system,
+    served,
+    starting_scheduler,
 )
 from tfdist.planner.kueue import has_outdated_workload, missing_reason, placements, workload_change
 from tfdist.planner.plan import Event, GangDecision, GangFailure, Plan, ProbeTarget, min_delay
@@ -47,12 +48,11 @@ from tfdist.render.gang import GangName, Member
 from tfdist.render.launch import uses_launcher
 from tfdist.render.launcher_secret import launcher_secret
 from tfdist.render.metadata import Manifest
-from tfdist.render.owned_kinds import kind_of
 from tfdist.status.accounts import with_accounts
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.counts import replica_counts
 from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
-from tfdist.status.update import compose_status, throttled_write
+from tfdist.status.update import StatusFields, compose_status, throttled_write
 from tfdist.timestamps import rfc3339
 
 Part = TypeVar("Part", bound=ApiModel)
@@ -66,7 +66,7 @@ class PlanBuilder:
         self._states: dict[GangName, GangState] = {}
         self._create: list[tuple[GangState, tuple[Member, ...]]] = []
         self._conditions: list[Condition] = []
-        self._fields: dict[str, Any] = {}
+        self._fields: StatusFields = {}
         self._failures: list[ReplicaFailure] = []
         self._events: list[Event] = []
         self._probes: tuple[ProbeTarget, ...] = ()
@@ -118,7 +118,8 @@ class PlanBuilder:
         # An attempt that has begun without pods may still change its scheduler: nothing of it is scheduled yet.
         if has_begun and (has_pods or not creates):
             return state
-        return replace(state, record=record.changed(system=starting_system(self._context, state.gang)))
+        scheduler = starting_scheduler(self._context, state.gang)
+        return replace(state, record=record.changed(system=scheduler.system if scheduler else GangSystem.NONE))
 
     def set_conditions(self, *conditions: Condition) -> None:
         """Set conditions; of two of one type the later wins."""
@@ -128,14 +129,9 @@ class PlanBuilder:
         """Publish an event after the status is written."""
         self._events.append(event)
 
-    def set_field(self, name: str, value: Any) -> None:
-        """Set a field of the status; None removes it."""
-        self._fields[name] = value
-
-    def set_field_if_unset(self, name: str, value: Any) -> None:
-        """Set a field of the status that has no value yet."""
-        if getattr(self._context.view.status, name) is None:
-            self._fields[name] = value
+    def set_fields(self, **fields: Unpack[StatusFields]) -> None:
+        """Set fields of the status; None removes one."""
+        self._fields.update(fields)
 
     def delete_pods(self, pods: Iterable[PodSummary]) -> None:
         """Delete pods that are not terminating already."""
@@ -156,7 +152,7 @@ class PlanBuilder:
 
     def complete(self) -> Plan:
         """Return the plan of a job that finishes; the caller sets the terminal condition."""
-        self.set_field("completion_time", rfc3339(self._context.now))
+        self.set_fields(completion_time=rfc3339(self._context.now))
         self.set_conditions(*self._finished_conditions())
         # A finished job creates nothing, whatever was decided before its end.
         self._create.clear()
@@ -209,7 +205,7 @@ class PlanBuilder:
             counters_only=write.counters_only,
             objects=(
                 *network_objects(job, generation, installation, view.pods, creates=bool(creates)),
-                *(group for group in groups if view.availability(kind_of(group).system) is Availability.SERVED),
+                *served(view, groups),
             ),
             workload=workload_change(
                 view, job, installation, context.now, records, outdated=context.outdated_workload, all_run=runs

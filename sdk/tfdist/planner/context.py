@@ -15,13 +15,14 @@ from tfdist.observed.gang_record import UNKNOWN_REVISION, stored_records
 from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodState
-from tfdist.planner.kueue import QueueWait, has_outdated_workload, queue_wait
+from tfdist.planner.kueue import has_outdated_workload, queue_wait
 from tfdist.planner.revision import SpecRevision
 from tfdist.render.fingerprint import with_policies_of
 from tfdist.render.gang import Gang, GangName, gangs
 from tfdist.render.installation import Installation
 from tfdist.render.launch import uses_launcher
 from tfdist.render.template import starts_trainer
+from tfdist.scheduling.queue import QueueWait
 from tfdist.status.phase import is_suspended_or_suspending
 from tfdist.termination import termination_message
 from tfdist.timestamps import parse_time

@@ -80,7 +80,8 @@ def _plan_running(context: PlanContext, builder: PlanBuilder) -> Plan:
     """Plan a job that is neither invalid nor suspended."""
     builder.set_conditions(*resume_conditions(context, builder))
     acknowledge(context, builder)
-    builder.set_field_if_unset("active_since", rfc3339(context.now))
+    if context.view.status.active_since is None:
+        builder.set_fields(active_since=rfc3339(context.now))
     deadline_failure = _check_active_deadline(context, builder)
     if context.spec.task is Task.EVALUATE:
         return _evaluate_only(context, builder, deadline_failure)
@@ -103,7 +104,8 @@ def _train(
     if decision.failure:
         return builder.fail(decision.failure)
     if _starts_running(context, decision):
-        builder.set_field_if_unset("start_time", rfc3339(context.now))
+        if context.view.status.start_time is None:
+            builder.set_fields(start_time=rfc3339(context.now))
         builder.record_event(_running_event(decision.state))
     slow = slow_replica_event(context, decision.state) if _runs(decision) else None
     if slow is not None:
@@ -142,7 +144,7 @@ def _evaluate_only(context: PlanContext, builder: PlanBuilder, deadline_failure:
         return builder.fail(failure)
     builder.add_decision(decision)
     if decision.state.record.has_run and context.view.status.start_time is None:
-        builder.set_field("start_time", rfc3339(context.now))
+        builder.set_fields(start_time=rfc3339(context.now))
         builder.record_event(_running_event(decision.state))
     return builder.build()
 

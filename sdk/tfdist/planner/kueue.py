@@ -10,56 +10,36 @@ only with another admission. Replicas that a restart may run again are therefore
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from tfdist.api.gang_status import GangStatus, SchedulingStatus
-from tfdist.api.gang_system import Availability, GangSystem
+from tfdist.api.gang_system import Availability
 from tfdist.api.status import ConditionType
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import Role
 from tfdist.observed.gang_record import stored_records
 from tfdist.observed.job_view import JobView
-from tfdist.observed.kueue import WorkloadSummary
 from tfdist.planner.plan import WorkloadChange
 from tfdist.render import names
 from tfdist.render.gang import Gang, GangName, gangs
 from tfdist.render.installation import Installation
 from tfdist.render.metadata import Manifest
 from tfdist.render.pod_placement import PodPlacement
-from tfdist.render.workload import GROUP, PLURAL, pod_set_of, queue_name, workload
+from tfdist.scheduling.choice import has_queues
+from tfdist.scheduling.kueue import KUEUE, WorkloadSummary, admission_wait, pod_set_of, queue_name, workload
+from tfdist.scheduling.queue import QueueWait
 from tfdist.status.conditions import is_true
 from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
 from tfdist.status.text import message
 from tfdist.timestamps import rfc3339
 
-_NOT_INSTALLED: Final = (
-    f"Kueue must admit the job, but the API server does not serve {PLURAL}.{GROUP}; install Kueue, or create a new "
-    "job without the queue and with scheduling.gang: Auto"
-)
-_UNREADABLE: Final = (
-    f"Kueue must admit the job, but its API {GROUP} cannot be read now; nothing starts until it can. If this lasts, "
-    "see the controller's log for the cause, for example a missing right to list Workloads and ResourceFlavors"
-)
 _NOT_READY: Final = "not all pods run"
 POSITION_SECONDS: Final = 60.0
 """How often the position in a queue is read again: no change of the Workload reports it."""
 _LONGEST_REASON: Final = 1024
-_WAITS: Final = "waits for admission"
 
 Records = Mapping[GangName, GangStatus]
-
-
-@dataclass(frozen=True, slots=True)
-class QueueWait:
-    """Why a job may not run now: its queue has not admitted it, or evicts it."""
-
-    message: str
-    since: str = ""
-    """Since when (RFC 3339), as far as Kueue reports it."""
-    position: int | None = None
-    """Position in the queue, from 1, if it is known."""
 
 
 def uses_kueue(view: JobView, job: TFDistJob) -> bool:
@@ -70,17 +50,17 @@ def uses_kueue(view: JobView, job: TFDistJob) -> bool:
     """
     scheduling = job.spec.scheduling
     if scheduling.gang != "Auto":
-        return scheduling.gang == "Kueue"
-    if scheduling.queue is None and names.QUEUE_LABEL not in job.metadata.labels:
+        return scheduling.gang == KUEUE.system
+    if not KUEUE.is_named_by(job):
         return False
     # Never back to pods without quota because discovery failed for a moment (ADR 54).
     if _was_under_kueue(view):
         return True
-    match view.availability(GangSystem.KUEUE):
+    match view.availability(KUEUE.system):
         case Availability.SERVED:
             return not _uses_resources(view)
         case Availability.UNKNOWN:
-            return view.status.scheduling is None or view.status.scheduling.system is not GangSystem.VOLCANO
+            return view.status.scheduling is None or not has_queues(view.status.scheduling.system)
         case Availability.ABSENT:
             return False
 
@@ -89,14 +69,14 @@ def _was_under_kueue(view: JobView) -> bool:
     """Return whether a job has a Workload, or has had one."""
     scheduling = view.status.scheduling
     has_workload = view.kueue is not None and view.kueue.workload is not None
-    return has_workload or (scheduling is not None and scheduling.system is GangSystem.KUEUE)
+    return has_workload or (scheduling is not None and scheduling.system is KUEUE.system)
 
 
 def missing_reason(view: JobView, job: TFDistJob) -> str:
     """Return why Kueue, which decides when a job runs, cannot admit it, so that no pod is created; "" if it can."""
     if view.kueue is not None or not uses_kueue(view, job):
         return ""
-    return _UNREADABLE if view.availability(GangSystem.KUEUE) is Availability.UNKNOWN else _NOT_INSTALLED
+    return KUEUE.missing(view.availability(KUEUE.system))
 
 
 def kueue_status(view: JobView, job: TFDistJob) -> SchedulingStatus | None:
@@ -107,7 +87,7 @@ def kueue_status(view: JobView, job: TFDistJob) -> SchedulingStatus | None:
     if view.kueue is None and job.spec.scheduling.gang == "Auto" and not _was_under_kueue(view):
         return view.status.scheduling
     error = message(view.kueue.error)[:_LONGEST_REASON] if view.kueue else ""
-    return SchedulingStatus(system=GangSystem.KUEUE, queue=queue_name(job), reason=error or None)
+    return SchedulingStatus(system=KUEUE.system, queue=queue_name(job), reason=error or None)
 
 
 def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | None:
@@ -126,7 +106,7 @@ def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | 
     if view.kueue is None:
         goes_on = _uses_resources(view) and not is_suspended_or_suspending(view.status)
         return None if goes_on else QueueWait(missing_reason(view, job))
-    waits = _admission_wait(view, view.kueue.workload)
+    waits = admission_wait(view.kueue, runs=_uses_resources(view))
     if waits is None and outdated and all(p.ended or p.deleting for p in view.pods):
         waits = QueueWait("its replicas have changed, or completed ones run again: they wait for another admission")
     if waits is None:
@@ -157,44 +137,6 @@ def _spec_hash(manifest: Manifest) -> str:
 
 def _class_of(manifest: Manifest) -> str:
     return str(manifest["metadata"]["annotations"][names.PRIORITY_CLASS_ANNOTATION])
-
-
-def _admission_wait(view: JobView, summary: WorkloadSummary | None) -> QueueWait | None:
-    """Return why a job waits in its queue; None if it is admitted."""
-    assert view.kueue is not None  # noqa: S101  the caller has checked it
-    # An eviction first: the conditions of reservation and admission may still be True then.
-    if summary is None or summary.deleting or summary.finished:
-        return QueueWait(view.kueue.error or _WAITS)
-    if summary.evicted:
-        return _wait_of_condition(summary, "Evicted")
-    if not summary.admitted:
-        reserved, checks = summary.condition("QuotaReserved"), _pending_checks(summary)
-        if reserved.get("status") == "True":
-            return QueueWait("; ".join(["its quota is reserved", *checks]), reserved.get("lastTransitionTime", ""))
-        if view.kueue.error or not reserved:
-            return QueueWait(view.kueue.error or _WAITS)
-        return _wait_of_condition(summary, "QuotaReserved")
-    # The pods would ignore the assigned topology domains.
-    if summary.has_topology:
-        return QueueWait(
-            "Kueue assigned a topology, which TFDist does not support; use a ResourceFlavor without topologyName"
-        )
-    unknown = summary.flavors() - view.kueue.flavors.keys()
-    # Without the flavor its node selector is missing, and pods would run on nodes of another quota.
-    if unknown and not _uses_resources(view):
-        return QueueWait(f"its ResourceFlavor {min(unknown)} is not known")
-    return None
-
-
-def _wait_of_condition(summary: WorkloadSummary, kind: str) -> QueueWait:
-    condition = summary.condition(kind)
-    return QueueWait(str(condition.get("message") or condition.get("reason")), condition.get("lastTransitionTime", ""))
-
-
-def _pending_checks(summary: WorkloadSummary) -> list[str]:
-    """Return the admission checks that are not ready, with their messages."""
-    checks = [check for check in summary.status.get("admissionChecks", ()) if check.get("state") != "Ready"]
-    return [f"{check.get('name')}: {check.get('message') or check.get('state')}" for check in checks]
 
 
 def placements(view: JobView, job: TFDistJob) -> Mapping[Role, PodPlacement]:

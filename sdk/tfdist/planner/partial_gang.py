@@ -13,13 +13,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from tfdist.api.gang_system import GangSystem
 from tfdist.messages import count
 from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.planner.context import PlanContext
 from tfdist.planner.plan import Event, GangDecision, not_ready
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import start_minimum
+from tfdist.scheduling.choice import scheduler_of
 from tfdist.timestamps import rfc3339
 
 DEFAULT_TIMEOUT_SECONDS: Final = 300
@@ -65,7 +65,7 @@ def release_with(state: GangState, training: GangState) -> GangState:
 def _remaining_seconds(context: PlanContext, state: GangState) -> float | None:
     """Return how many seconds a partly scheduled gang keeps its nodes; None if enough replicas, or none, have one."""
     scheduled, required = sum(1 for pod in state.pods if pod.node), start_minimum(context.job, state.gang)
-    if state.record.has_run or state.record.system is not GangSystem.NONE or not 0 < scheduled < required:
+    if state.record.has_run or scheduler_of(state.record) is not None or not 0 < scheduled < required:
         return None
     since = _partial_since(state)
     limit = _timeout_seconds(context) * (2 if context.view.contention.is_oldest else 1)

@@ -138,4 +138,4 @@ def has_drained(context: PlanContext, state: GangState) -> bool:
 def acknowledge(context: PlanContext, builder: PlanBuilder) -> None:
     """Record in the status which restart request this plan executes."""
     if context.view.stored.restarted_at and context.revision is not None:
-        builder.set_field("restarted_at", context.view.stored.restarted_at)
+        builder.set_fields(restarted_at=context.view.stored.restarted_at)

@@ -14,13 +14,14 @@ from tfdist.observed.gang_state import GangState
 from tfdist.outcome import find_condition
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
-from tfdist.planner.kueue import POSITION_SECONDS, QueueWait, uses_kueue
+from tfdist.planner.kueue import POSITION_SECONDS, uses_kueue
 from tfdist.planner.plan import Event, Plan
 from tfdist.planner.planned_restart import acknowledge
 from tfdist.planner.success_policy import is_complete, is_job_complete, training_succeeded_condition
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName
-from tfdist.render.workload import queue_name
+from tfdist.scheduling.kueue import queue_name
+from tfdist.scheduling.queue import QueueWait
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import evaluation_failure, is_suspended_or_suspending, training_succeeded
 
@@ -52,7 +53,7 @@ def suspend_job(context: PlanContext, builder: PlanBuilder) -> Plan:
         builder.requeue_after(POSITION_SECONDS)
     if is_new:
         builder.record_event(_event(context, stopping=is_stopping))
-    builder.set_field("active_since", None)
+    builder.set_fields(active_since=None)
     acknowledge(context, builder)  # the attempt after the resume is the requested restart
     return builder.build()
 

@@ -16,7 +16,7 @@ from tfdist.planner.context import PlanContext
 from tfdist.planner.plan import GangFailure
 from tfdist.reasons import ConditionReason
 from tfdist.render import names
-from tfdist.render.owned_kinds import POD_GROUPS
+from tfdist.scheduling.choice import scheduler_of
 
 UNEXPLAINED_SECONDS: Final = 30.0
 """How long a pod may be in `ContainerCreating` before its events are read: volumes are attached in this time."""
@@ -81,13 +81,13 @@ def seconds_until_untried(context: PlanContext, state: GangState) -> float | Non
 
 def untried_text(context: PlanContext, state: GangState) -> str:
     """Return why a pod of a gang may not have been tried, and which command shows more."""
-    kind = POD_GROUPS.get(state.record.system)
-    if kind is None:
+    scheduler = scheduler_of(state.record)
+    if scheduler is None:
         return "no scheduler has tried to place it: perhaps no scheduler with its schedulerName runs"
     group = names.pod_group(context.job.metadata.name, state.gang.name, state.record.last_full_restart)
     return (
         f"no scheduler has tried to place it: its PodGroup {group} may lack members, see "
-        f"kubectl describe -n {context.job.metadata.namespace} {kind.resource} {group}"
+        f"kubectl describe -n {context.job.metadata.namespace} {scheduler.kind.resource} {group}"
     )
 
 

@@ -4,8 +4,9 @@ Three layers: the defaults, which a job may override; the job's template; and th
 that the replicas find each other and the controller identifies the pods.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from tfdist import contract
 from tfdist.api.gang_status import GangStatus
@@ -20,7 +21,6 @@ from tfdist.render.installation import Installation
 from tfdist.render.launch import pod_launch_settings
 from tfdist.render.launcher_secret import key_variable
 from tfdist.render.metadata import Manifest, owner_reference
-from tfdist.render.pod_group import membership
 from tfdist.render.pod_placement import PodPlacement
 from tfdist.render.proxy import NO_GRPC_PROXY_ENV, no_grpc_proxy
 from tfdist.render.replica_job import replica_job
@@ -42,10 +42,27 @@ class Attempt:
     excluded_nodes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PodFields:
+    """The fields by which a pod belongs to a PodGroup; they replace those of its template."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+
 class PodRenderer:
     """Renders the pods of one gang in time linear in their number: shared parts are rendered once.
 
     The returned pods share equal parts; do not modify them.
+
+    Args:
+        job: the job.
+        gang: the gang.
+        installation: settings of the installation.
+        gang_status: the state of the gang; None for its first attempt.
+        placements: what the admission of the job adds to the pods of a role.
+        group_fields: returns the fields of a pod in the PodGroup of the gang, given its `schedulerName` ("" for none).
     """
 
     def __init__(
@@ -55,6 +72,7 @@ class PodRenderer:
         installation: Installation,
         gang_status: GangStatus | None = None,
         placements: Mapping[Role, PodPlacement] | None = None,
+        group_fields: Callable[[str], PodFields] = lambda _: PodFields(),
     ) -> None:
         self._job = job
         self._gang = gang
@@ -64,8 +82,7 @@ class PodRenderer:
         state = gang_status or GangStatus()
         self._launch = pod_launch_settings(job, gang, state, installation.cluster_domain)
         self._key = key_variable(job) if self._launch else None
-        self._group = names.pod_group(job.metadata.name, gang.name, state.last_full_restart)
-        self._system = state.system
+        self._group_fields = group_fields
         self._domain = names.domain(job, installation.cluster_domain)
         self._placements = placements or {}
         self._templates: dict[Role, Manifest] = {}
@@ -78,8 +95,9 @@ class PodRenderer:
         spec["containers"] = [self._with_variables(container, generated) for container in spec["containers"]]
         if attempt.excluded_nodes:
             spec["affinity"] = _excluding_nodes(spec.get("affinity", {}), attempt.excluded_nodes)
-        labels, annotations, group = membership(self._system, self._group, spec.get("schedulerName", ""))
-        spec |= group | {
+        group = self._group_fields(spec.get("schedulerName", ""))
+        spec |= {
+            **group.spec,
             "hostname": names.hostname(member.role, member.index),
             "restartPolicy": "Never",
             "subdomain": job.metadata.name,
@@ -87,9 +105,9 @@ class PodRenderer:
         metadata = {
             "name": names.pod_name(job.metadata.name, member.role, member.index, attempt.number),
             "namespace": job.metadata.namespace,
-            "labels": meta.get("labels", {}) | labels | _labels(job, member, attempt),
+            "labels": {**meta.get("labels", {}), **group.labels, **_labels(job, member, attempt)},
         }
-        if annotations := meta.get("annotations", {}) | annotations:
+        if annotations := {**meta.get("annotations", {}), **group.annotations}:
             metadata["annotations"] = annotations
         metadata["ownerReferences"] = [owner_reference(job)]
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

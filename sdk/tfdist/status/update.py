@@ -3,17 +3,22 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
-from tfdist.api.gang_status import GangStatus
+from tfdist.api.gang_status import GangStatus, SchedulingStatus
 from tfdist.api.status import (
     ConditionType,
+    EvaluationStatus,
+    ExportStatus,
+    FunctionResult,
     JobCondition,
     JobPhase,
     Progress,
+    ReplicaCounts,
     ReplicaFailure,
     RestartCounts,
     Summary,
+    TensorBoardStatus,
     TFDistJobStatus,
 )
 from tfdist.observed.gang_state import GangState
@@ -33,6 +38,23 @@ _THROTTLED: Final = frozenset({"replicas", "progress", "evaluation", "summary"})
 _THROTTLED_OF_GANG: Final = frozenset({"completed", "pending_replacements", "progress"})
 
 _STOPPING: Final = frozenset({JobPhase.SUSPENDING, JobPhase.SUSPENDED, JobPhase.QUEUED})
+
+
+class StatusFields(TypedDict, total=False):
+    """Fields of the status that a plan may set, with the names and types of `TFDistJobStatus`; None removes one."""
+
+    active_since: str | None
+    completion_time: str | None
+    evaluation: EvaluationStatus | None
+    export: ExportStatus | None
+    function_result: FunctionResult | None
+    gangs: dict[str, GangStatus] | None
+    replicas: dict[str, ReplicaCounts] | None
+    restarted_at: str | None
+    scheduling: SchedulingStatus | None
+    specifications: dict[str, str] | None
+    start_time: str | None
+    tensor_board: TensorBoardStatus | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +77,7 @@ def compose_status(
     conditions: Sequence[Condition],
     failures: Sequence[ReplicaFailure] = (),
     progress: Progress | None = None,
-    **fields: Any,
+    **fields: Unpack[StatusFields],
 ) -> TFDistJobStatus:
     """Return the whole status of a job. It is deterministic, and keeps stored fields that do not change.
 
@@ -69,7 +91,7 @@ def compose_status(
         fields: other fields to set.
     """
     stored = view.status
-    changes = fields | _attempt_counters(fields.get("gangs") or stored.gangs or {})
+    changes: dict[str, Any] = {**fields, **_attempt_counters(fields.get("gangs") or stored.gangs or {})}
     changes["conditions"] = merge(stored.conditions or (), conditions, JobCondition, view.generation, now)
     if failures:
         changes["failures"] = _newest([*(stored.failures or ()), *failures])

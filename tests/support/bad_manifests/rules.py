@@ -159,8 +159,8 @@ _SCHEDULING: Final = (
         rule(
             f"a queue with gang {gang}",
             ".scheduling.queue",
-            "queue requires scheduling.gang Kueue or Volcano, or Auto, which chooses the one that is installed; "
-            "change gang, or remove queue",
+            "queue requires scheduling.gang Kueue, Volcano or KAI, or Auto, which chooses Kueue or Volcano, whichever "
+            "is installed; change gang, or remove queue",
             scheduling={"gang": gang, "queue": "team-a"},
         )
         for gang in ("None", "Native", "Coscheduling")
