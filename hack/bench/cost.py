@@ -48,6 +48,8 @@ _JOB: Final = "/apis/tfdist.dev/v1/namespaces/team/tfdistjobs/train"
 _PODS: Final = "/api/v1/namespaces/team/pods/"
 _WORKERS: Final = 4
 _POLL_SECONDS: Final = 0.001
+_TRAINING_SECONDS: Final = 30.0
+"""Less than the time after which a program without reports is reported as silent."""
 _QUIET_SECONDS: Final = 60.0
 _LIMIT_SECONDS: Final = 600.0
 
@@ -182,7 +184,7 @@ async def _until_running(simulation: Simulation, workers: int) -> None:
     simulation.api.put(_JOB, {"apiVersion": "tfdist.dev/v1", "kind": "TFDistJob", "metadata": meta, "spec": spec})
     await simulation.until("that all run", lambda: len(simulation.pods("Running")) == workers)
     await simulation.until("the condition Running", lambda: simulation.has("Running"))
-    await asyncio.sleep(_QUIET_SECONDS)
+    await asyncio.sleep(_TRAINING_SECONDS)
 
 
 async def undisturbed(simulation: Simulation, workers: int) -> None:
@@ -205,7 +207,7 @@ async def failed_gang(simulation: Simulation, workers: int) -> None:
     cost.failed_at = asyncio.get_running_loop().time()
     simulation.api.end(f"{_PODS}train-worker-1", 137)
     await simulation.until("that all run again", lambda: len(set(simulation.pods("Running")) - before) == workers)
-    await asyncio.sleep(_QUIET_SECONDS)
+    await asyncio.sleep(_TRAINING_SECONDS)
 
 
 def measure(life: Callable[[Simulation, int], Awaitable[None]], workers: int) -> Cost:
