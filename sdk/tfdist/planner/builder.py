@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tfdist.api.base import ApiModel
 from tfdist.api.gang_status import GangStatus
@@ -55,6 +55,7 @@ from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
 from tfdist.status.update import compose_status, throttled_write
 from tfdist.timestamps import rfc3339
 
+_NOT_STARTED: Final = GangStatus()
 Part = TypeVar("Part", bound=ApiModel)
 
 
@@ -309,7 +310,7 @@ class PlanBuilder:
 
     def _record(self, gang: GangName) -> GangStatus:
         state = self._states.get(gang)
-        return state.record if state else self._context.records.get(gang, GangStatus())
+        return state.record if state else self._context.records.get(gang, _NOT_STARTED)
 
 
 def _if_set(part: Part) -> Part | None:
