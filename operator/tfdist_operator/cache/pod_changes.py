@@ -1,4 +1,4 @@
-"""How soon a job is planned again after a change of one of its pods: by the fields that have changed.
+"""How soon a job is planned again after a change of one of its pods: by the fields that have changed (ADR 60).
 
 | Change | Delay |
 | --- | --- |
