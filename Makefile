@@ -171,6 +171,10 @@ chart: ## Packs the chart in dist/
 bench: setup ## Compares the controller with the training operator on one API server, half an hour: hack/bench/results.json
 	@PYTHONPATH=hack:hack/cluster:tests python -m bench $(BENCH)
 
+.PHONY: bench-cost
+bench-cost: setup ## Counts the plans and requests of a job's life, without a cluster, a minute: hack/bench/cost.json
+	@PYTHONPATH=hack:hack/cluster:tests python -m bench.cost $(BENCH)
+
 .PHONY: bench-trainer
 bench-trainer: setup ## Compares the trainer with a plain TensorFlow loop, and fit with tf_keras, a quarter of an hour: hack/bench/results.json
 	@PYTHONPATH=hack:hack/cluster:tests python -m bench.trainer $(BENCH)

@@ -53,7 +53,7 @@ class Caches:
             on_change=self._enqueue,
             on_trial_change=self.sweeps.on_job_change,
         )
-        self.pods = PodCache(self._enqueue)
+        self.pods = PodCache(self._enqueue, on_progress=self._enqueue_after)
         self.owned = {kind: OwnedObjectCache(kind, self._enqueue) for kind in OWNED_KINDS}
         pods = [(kind, Informer(client, kind, self.pods)) for kind in self._kinds("api/v1", "pods", names.POD_SELECTOR)]
         owned_watches = watch_owned(client, self.namespaces, [c for c in self.owned.values() if not c.kind.optional])
@@ -115,6 +115,11 @@ class Caches:
         """Enqueue a changed job; a standby enqueues none, because a new leader enqueues all of them."""
         if self.leads:
             self.queue.add(key)
+
+    def _enqueue_after(self, key: NamespacedName, seconds: float) -> None:
+        """Enqueue a changed job after some time, in which more of it may change."""
+        if self.leads:
+            self.queue.add_after(key, seconds)
 
     def _enqueue_all(self, seconds: float) -> None:
         """Enqueue every job, spread over `seconds`, and verify the objects that this process has not written."""

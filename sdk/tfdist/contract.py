@@ -10,7 +10,7 @@ version adds optional fields only.
 
 from collections.abc import Iterable
 from enum import IntEnum, StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from pydantic import Field
@@ -106,6 +106,7 @@ class Role(StrEnum):
     EVALUATION = "evaluation"
 
 
+@lru_cache(8192)
 def replica_name(role: str, index: int) -> str:
     """Return the name of a replica: in messages, and as its host name, which is the same in every attempt."""
     return f"{role}-{index}"

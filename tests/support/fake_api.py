@@ -53,55 +53,60 @@ class FakeApi:
         return [verb for verb in methods if method in {"", verb}]
 
     async def handle(self, request: web.Request) -> web.Response:
-        """Answer one request."""
-        method, path = request.method, request.path
+        """Answer one request of HTTP."""
+        body = orjson.loads(await request.read() or b"{}")
+        code, content = await self.respond(request.method, request.path, request.query, body, request.content_type)
+        return web.json_response(content, status=code)
+
+    async def respond(
+        self, method: str, path: str, query: Mapping[str, str], body: Any, content_type: str
+    ) -> tuple[int, Any]:
+        """Return the code and the JSON that answer one request."""
         self.asked.append(f"{method} {path}")
         await self.before(method)
         if rejection := self.reject(method, path):
             return _answer(*rejection)
         if (answer := self.answer(method, path)) is not None:
-            return web.json_response(answer)
-        body = orjson.loads(await request.read() or b"{}")
+            return 200, answer
         if method == "GET":
-            return self._list(request)
+            return 200, self._list(path, query)
         self.bodies.append((method, path, body))
-        return self._change(method, path, body, request.content_type)
+        return self._change(method, path, body, content_type)
 
-    def _list(self, request: web.Request) -> web.Response:
-        path = request.path
-        items = [o for p, o in self.objects.items() if p.split("/")[-2] == path.split("/")[-1]]  # of all namespaces
-        terms = [term.split("=") for term in request.query.get("fieldSelector", "").split(",") if term]
+    def _list(self, path: str, query: Mapping[str, str]) -> Json:
+        items = [
+            o for p, o in self.objects.items() if p.split("/")[-2] == path.rsplit("/", maxsplit=1)[-1]
+        ]  # of all namespaces
+        terms = [term.split("=") for term in query.get("fieldSelector", "").split(",") if term]
         items = [o for o in items if all(_field(o, path) == value for path, value in terms)]
-        answer = {"items": items or None, "metadata": {"resourceVersion": str(self.version)}}
-        return web.json_response(answer)  # with null for no items, as the real one for metadata alone
+        # With null for no items, as the real one for metadata alone.
+        return {"items": items or None, "metadata": {"resourceVersion": str(self.version)}}
 
-    def _change(self, method: str, path: str, body: Any, content_type: str) -> web.Response:
+    def _change(self, method: str, path: str, body: Any, content_type: str) -> tuple[int, Json]:
         if method == "POST":
             path = f"{path}/{body['metadata']['name']}"
-            return (
-                _answer(409, "AlreadyExists", "") if path in self.objects else web.json_response(self.put(path, body))
-            )
+            return _answer(409, "AlreadyExists", "") if path in self.objects else (200, self.put(path, body))
         if path.removesuffix("/status") not in self.objects:
-            return _answer(404, "NotFound", "") if method == "PATCH" else web.json_response({})
+            return _answer(404, "NotFound", "") if method == "PATCH" else (200, {})
         if method == "DELETE":
             return self._delete(path, body)
         return self._patch(path.removesuffix("/status"), body, content_type)
 
-    def _delete(self, path: str, body: Any) -> web.Response:
+    def _delete(self, path: str, body: Any) -> tuple[int, Json]:
         """Begin the deletion of a pod, which has a grace period; delete another object at once."""
         stored = self.objects[path]
         if body.get("preconditions", {}).get("uid", stored["metadata"]["uid"]) != stored["metadata"]["uid"]:
             return _answer(409, "Conflict", "the UID in the precondition does not match")
         if "/pods/" not in path:
-            return web.json_response(self.objects.pop(path))
+            return 200, self.objects.pop(path)
         if stored.get("status", {}).get("phase") in {"Failed", "Succeeded"}:
             del self.objects[path]
             without = {k: v for k, v in stored["metadata"].items() if k != "resourceVersion"}
-            return web.json_response(stored | {"metadata": without | {"deletionTimestamp": "2030-01-02T03:04:05Z"}})
+            return 200, stored | {"metadata": without | {"deletionTimestamp": "2030-01-02T03:04:05Z"}}
         meta = {"deletionTimestamp": "2030-01-02T03:04:35Z", "deletionGracePeriodSeconds": 30}
-        return web.json_response(self.put(path, merge_patch(stored, {"metadata": meta})))
+        return 200, self.put(path, merge_patch(stored, {"metadata": meta}))
 
-    def _patch(self, path: str, body: Any, content_type: str) -> web.Response:
+    def _patch(self, path: str, body: Any, content_type: str) -> tuple[int, Json]:
         stored = self.objects[path]
         if content_type != JSON_PATCH:
             if body["metadata"].get("uid", stored["metadata"]["uid"]) != stored["metadata"]["uid"]:
@@ -112,7 +117,7 @@ class FakeApi:
             merged = merge_patch(stored, body)
             if invalid := self.validate(merged):
                 return _invalid(invalid)
-            return web.json_response(self.put(path, merged) if merged != stored else stored)
+            return 200, self.put(path, merged) if merged != stored else stored
         test, *changes = body
         if test != {"op": "test", "path": "/metadata/uid", "value": stored["metadata"]["uid"]}:
             return _answer(422, "Invalid", "testing value failed")
@@ -121,9 +126,8 @@ class FakeApi:
             *steps, last = change["path"].split("/")[1:]
             target: Json = reduce(getitem, steps, changed)
             target[last.replace("~1", "/")] = change["value"]
-        if changed == stored:  # as the real one, which leaves the version alone then
-            return web.json_response(stored)
-        return web.json_response(self.put(path, changed))
+        # As the real one, which leaves the version alone if nothing changes.
+        return 200, stored if changed == stored else self.put(path, changed)
 
 
 async def _at_once(_method: str) -> None:
@@ -145,17 +149,15 @@ def merge_patch(target: Json, patch: Json) -> Json:
     return result
 
 
-def _answer(code: int, reason: str, message: str, cause: str = "") -> web.Response:
-    body = {"reason": reason, "message": message, "details": {"causes": [{"reason": cause}]}}
-    return web.json_response(body, status=code)
+def _answer(code: int, reason: str, message: str, cause: str = "") -> tuple[int, Json]:
+    return code, {"reason": reason, "message": message, "details": {"causes": [{"reason": cause}]}}
 
 
-def _invalid(fields: Mapping[str, str]) -> web.Response:
+def _invalid(fields: Mapping[str, str]) -> tuple[int, Json]:
     """Return the answer of the real one to an object that its schema does not allow."""
     causes = [{"reason": "FieldValueInvalid", "field": path, "message": text} for path, text in fields.items() if path]
     message = "; ".join(f"{path}: Invalid value: {text}" for path, text in fields.items())
-    body = {"reason": "Invalid", "message": message, "details": {"causes": causes}}
-    return web.json_response(body, status=422)
+    return 422, {"reason": "Invalid", "message": message, "details": {"causes": causes}}
 
 
 @asynccontextmanager

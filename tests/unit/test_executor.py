@@ -71,7 +71,7 @@ async def test_a_write_of_progress_is_known_as_one_of_counters_and_a_decision_is
         await bench.reconcile()
         stored = bench.jobs.get(KEY)
         assert stored is not None
-        assert stored.counters_only is written
+        assert stored.settled is written
         bench.fail("worker-1")
 
 

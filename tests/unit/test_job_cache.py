@@ -87,15 +87,15 @@ def test_the_newest_version_of_a_job_wins() -> None:
     assert versions(jobs) == {UID: 9}
 
 
-@pytest.mark.parametrize(("counters_only", "reported"), [(False, [5, 8, 9]), (True, [5, 9])])
-def test_the_event_of_an_own_write_is_reported_unless_the_write_changed_only_counters(
-    counters_only: bool, reported: list[int]
+@pytest.mark.parametrize(("settled", "reported"), [(False, [5, 8, 9]), (True, [5, 9])])
+def test_the_event_of_an_own_write_is_reported_unless_nothing_follows_from_it(
+    settled: bool, reported: list[int]
 ) -> None:
     seen: list[int] = []
     jobs = JobCache(on_change=lambda _: seen.append(event))
     event = 5
     jobs.on_update(job(5))
-    jobs.write_through(job(8), counters_only=counters_only)
+    jobs.write_through(job(8), settled=settled)
     for event in (8, 9):
         jobs.on_update(job(event))
     assert seen == reported

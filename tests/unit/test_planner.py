@@ -1,11 +1,13 @@
 """The life cycle of a job as plans: given an observed state, the plan has exactly these actions."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from support.factories import (
     EVALUATED,
+    FIRST_ATTEMPT,
     INSTALLATION,
     NOW,
     RESULT,
@@ -19,7 +21,8 @@ from support.factories import (
 )
 
 from tfdist.api.status import TFDistJobStatus
-from tfdist.planner import plan
+from tfdist.observed.pod import PodSummary
+from tfdist.planner import Plan, plan
 
 RUNNING = stored("worker-0:R worker-1:R")
 TRAINING_SUCCEEDED = stored("worker-0:S worker-1:S", RUNNING, spec=EVALUATED)
@@ -69,11 +72,40 @@ def test_progress_is_written_when_the_last_write_is_long_ago() -> None:
     todo = planned("worker-0:R worker-1:R", RUNNING, report=report(5), throttled_seconds=0.0)
     assert todo.status is not None
     assert todo.status["progress"]["percent"] == 50
-    assert todo.counters_only, "no action follows from this write"
+    assert todo.settled, "no action follows from this write"
 
 
-def test_the_start_of_all_replicas_is_no_write_of_counters_alone() -> None:
-    assert not planned("worker-0:R worker-1:R", stored(), report=report(5)).counters_only
+def test_the_start_of_all_replicas_is_written_at_once_and_not_as_counters_alone() -> None:
+    todo = planned("worker-0:R worker-1:R", stored(), report=report(5), throttled_seconds=6.0)
+    assert todo.status is not None
+    assert not todo.settled
+
+
+def test_nothing_follows_from_the_status_of_a_job_that_starts_and_of_one_that_runs() -> None:
+    """Given a job; when it starts and when all replicas run; then a plan from the new status has nothing to do."""
+    new = [pod(f"worker-{index}", "P", node="", created_at="2030-01-02T03:04:05Z") for index in range(2)]
+    running = [pod("worker-0"), pod("worker-1")]
+    no_pods: list[PodSummary] = []
+    for pods, then, status in ((no_pods, new, {}), (running, running, stored())):
+        todo = planned(pods, status)
+        assert todo.settled
+        following = planned(then, todo.status, completed=todo.completed)
+        actions = (following.status, following.creates, following.deletes, following.patches, following.events)
+        assert actions == (None, (), (), (), ())
+
+
+@pytest.mark.parametrize(
+    "todo",
+    [
+        pytest.param(lambda: planned("worker-0:R", FIRST_ATTEMPT), id="one replica is missing"),
+        pytest.param(lambda: planned("", FIRST_ATTEMPT, create_error="exceeded quota"), id="a creation was rejected"),
+        pytest.param(lambda: planned("worker-0:R worker-1:F", RUNNING), id="a replica has failed"),
+        pytest.param(lambda: planned("worker-0:S worker-1:R", RUNNING), id="training has ended"),
+        pytest.param(lambda: planned(spec=EVALUATED | {"evaluation": {"mode": "Continuous"}}), id="two gangs"),
+    ],
+)
+def test_the_job_is_planned_again_after_any_other_write_of_its_status(todo: Callable[[], Plan]) -> None:
+    assert not todo().settled
 
 
 def test_progress_alone_is_written_at_the_next_interval_by_a_requeue() -> None:

@@ -58,6 +58,18 @@ async def test_of_several_delays_the_earliest_is_effective_and_fires_once(clock:
     assert len(queue) == 0
 
 
+async def test_a_reconcile_that_begins_drops_the_timer_of_an_earlier_one(clock: Clock) -> None:
+    """Given a timer; when the key is reconciled for another reason; then the timer adds it no more."""
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", 10)
+    queue.add("a")
+    queue.begin(await queue.get())
+    queue.done("a")
+    clock.now = 20.0
+    await asyncio.sleep(0)
+    assert len(queue) == 0
+
+
 async def test_a_failed_reconcile_is_repeated_with_increasing_delays(clock: Clock) -> None:
     queue: WorkQueue[str] = WorkQueue(Backoff(0.01, 60.0, jitter=0.0))
     queue.add("a")

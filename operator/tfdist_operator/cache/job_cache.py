@@ -71,8 +71,8 @@ class CachedJob(StoredJob):
     """Whether `written` belongs to this generation: a large specification is read later."""
     sweep: OwningSweep | None = None
     """The sweep that owns it."""
-    counters_only: bool = False
-    """Whether this version is a write of this process that changed only counters of the status."""
+    settled: bool = False
+    """Whether this version is a write of this process from which no action follows."""
 
     @property
     def status(self) -> TFDistJobStatus:
@@ -171,26 +171,26 @@ class JobCache(ResourceCache[CachedJob]):
         """Store a job from kopf's event, and report the change.
 
         The event of a write of this process repeats a cached version. It is reported too, because the next action may
-        follow from the write; one of counters alone is not.
+        follow from the write, unless the plan has said that none does.
         """
         meta = raw["metadata"]
         key = NamespacedName(meta["namespace"], meta["name"])
         self._store(raw)
         cached = self.get(key)
-        # An event of counters alone would cause a reconcile after each poll that writes them.
-        if cached is None or not cached.counters_only:
+        # A plan per poll that writes counters, and one per start of a job, would find nothing to do.
+        if cached is None or not cached.settled:
             self._on_change(key)
         self._report_trial(cached)
 
-    def write_through(self, raw: Raw, *, counters_only: bool = False) -> None:
+    def write_through(self, raw: Raw, *, settled: bool = False) -> None:
         """Store the response to a write of this process, and report no change: a reconcile made it.
 
         Raises:
             KeyError, TypeError, ValueError: the response lacks the metadata of an object.
         """
         key = self._store(raw)
-        if key is not None and counters_only:
-            self._objects[key] = key, replace(self._objects[key][1], counters_only=True)
+        if key is not None and settled:
+            self._objects[key] = key, replace(self._objects[key][1], settled=True)
         self._report_trial(self.get(key) if key else None)
 
     def evict(self, job: CachedJob) -> None:

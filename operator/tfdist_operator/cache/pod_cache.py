@@ -4,6 +4,7 @@ The response to a creation is stored before the watch delivers the pod, so that 
 regard it as missing.
 """
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -11,8 +12,12 @@ from typing import Any, Final
 
 from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.render import names
-from tfdist_operator.cache.resource_cache import Name, Raw, ResourceCache
+from tfdist_operator.cache.pod_changes import BURST_SECONDS, planning_delay
+from tfdist_operator.cache.resource_cache import Name, OnChange, Raw, ResourceCache, ignore_changes
 from tfdist_operator.kube.keys import NamespacedName
+
+OnProgress = Callable[[NamespacedName, float], None]
+"""Called with the key of a job, and the seconds after which it is planned."""
 
 _KEPT_SECONDS: Final = 600.0
 """How long a pod is kept if no reconcile observes it: far longer than a takeover takes."""
@@ -60,10 +65,23 @@ class RemovedPods:
 
 
 class PodCache(ResourceCache[PodSummary]):
-    """Summaries of pods, with an index by job."""
+    """Summaries of pods, with an index by job.
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    Args:
+        on_change: called with the key of the job whose pod has changed.
+        clock: monotonic, in seconds.
+        on_progress: called in its place, with a delay in seconds, if the job need not be planned at once
+            (`pod_changes`).
+    """
+
+    def __init__(
+        self,
+        on_change: OnChange = ignore_changes,
+        clock: Callable[[], float] = time.monotonic,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        super().__init__(on_change, clock)
+        self._on_progress = on_progress or (lambda key, _: on_change(key))
         self._by_job: dict[NamespacedName, dict[str, PodSummary]] = {}
         self._unschedulable: dict[NamespacedName, set[str]] = {}
         """Names of the pods without a node, by job."""
@@ -80,6 +98,16 @@ class PodCache(ResourceCache[PodSummary]):
     def unschedulable_jobs(self) -> Collection[NamespacedName]:
         """Return the keys of the jobs that have a pod without a node."""
         return self._unschedulable.keys()
+
+    def upsert(self, raw: Raw) -> None:
+        """Store the response to a creation, change or deletion by this process, unless it is stale.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is not a pod of a job.
+        """
+        # The plan that made the request expects its effect, which no other one has to follow at once.
+        if not self._is_covered(raw["metadata"]):
+            self._add(raw, least_seconds=BURST_SECONDS)
 
     def on_delete(self, raw: Raw) -> None:
         """Remove a deleted pod; its last status, which no earlier event may have had, is in `raw`."""
@@ -101,6 +129,31 @@ class PodCache(ResourceCache[PodSummary]):
         """Return the pod of that name, if it belongs to the job."""
         entry = self._by_job.get(key, {}).get(name)
         return entry if entry is not None and entry.job_uid == job_uid else None
+
+    def _add(self, raw: Raw, *, least_seconds: float = 0.0) -> None:
+        meta = raw["metadata"]
+        previous = self.get((meta["namespace"], meta["name"]))
+        key = self._store(raw)
+        if key is None:
+            return
+        current = self._objects[meta["namespace"], meta["name"]][1]
+        # Another pod of that name: nothing of the former counts for it.
+        known = previous if previous is not None and previous.uid == current.uid else None
+        self._report(key, planning_delay(known, current), least_seconds)
+
+    def _report(self, key: NamespacedName, seconds: float | None, least_seconds: float = 0.0) -> None:
+        """Report a change of a pod of a job after which it is planned in so many seconds; None for never."""
+        if seconds is None:
+            return
+        delay = max(seconds, least_seconds)
+        if delay:
+            self._on_progress(key, delay)
+        else:
+            self._on_change(key)
+
+    def _report_removal(self, key: NamespacedName, removed: PodSummary) -> None:
+        # A pod that was terminating has been counted as lost already.
+        self._report(key, BURST_SECONDS if removed.deleting else 0.0)
 
     def _store(self, raw: Raw) -> NamespacedName | None:
         meta = raw["metadata"]

@@ -112,6 +112,10 @@ class ResourceCache(ABC, Generic[T]):
     def _on_removed(self, name: Name, key: NamespacedName, removed: T, successor: T | None) -> None:
         """Update the indexes of a subclass: an object is removed, or its successor has another UID or job."""
 
+    def _report_removal(self, key: NamespacedName, removed: T) -> None:  # noqa: ARG002  a subclass may look at it
+        """Report that an object of a job is gone."""
+        self._on_change(key)
+
     def _in(self, namespace: str) -> Iterator[tuple[Name, T]]:
         entries = self._objects.items()
         return ((name, item) for name, (_, item) in entries if namespace in {ALL_NAMESPACES, name[0]})
@@ -156,7 +160,7 @@ class ResourceCache(ABC, Generic[T]):
         entry = self._objects.pop(name, None)
         if entry is not None:
             self._on_removed(name, *entry, None)
-            self._on_change(entry[0])
+            self._report_removal(*entry)
 
     def _add_tombstone(self, uid: str, version: int) -> None:
         """Keep a tombstone, and drop those that have expired."""

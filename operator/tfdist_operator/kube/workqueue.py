@@ -2,7 +2,8 @@
 
 Keys are deduplicated: a hundred events of a job before its turn cost one reconcile. A key that is added during its own
 reconcile is reconciled again afterwards. A failed reconcile is retried with exponential back-off. `add_after` sets a
-timer, so that a deadline fires without any event; of several delays of a key the earliest counts.
+timer, so that a deadline fires without any event; of several delays of a key the earliest counts. `begin` drops the
+timer: each reconcile sets the timers that it needs again.
 
 Keys are served in order of arrival, and a key that is added again goes to the end: a job that changes all the time
 delays the others by one reconcile in each round.
@@ -60,6 +61,13 @@ class WorkQueue(Generic[K]):
                 return
             timer.cancel()
         self._timers[key] = loop.call_at(due, self._fire, key)
+
+    def begin(self, key: K) -> None:
+        """Drop the timer of a key whose reconcile is about to read everything, and sets the timers that it needs."""
+        # A timer of an earlier plan, such as one for a pod that has started since, would cause a plan without effect.
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
 
     def _fire(self, key: K) -> None:
         del self._timers[key]

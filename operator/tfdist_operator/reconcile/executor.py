@@ -49,7 +49,7 @@ class Executor:
             # First, with the resourceVersion that the plan was made from: if the job has been written since, the API
             # server answers 409, and a stale plan creates and deletes nothing (ADR 3). A controller that is killed
             # after this finds the attempt recorded before any of its pods exists.
-            await self._status.write(job, plan.status, counters_only=plan.counters_only)
+            await self._status.write(job, plan.status, settled=plan.settled)
             _observe_duration(job, plan.status)
         # After the write: a plan whose status was rejected as stale leaves no trace, and is made again.
         state.completed, state.failure_seen_at = plan.completed, plan.failure_seen_at

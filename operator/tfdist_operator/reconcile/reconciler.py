@@ -136,6 +136,7 @@ class Reconciler:
         position = await self._position(job)
         # Before the plan: a pod that is deleted meanwhile is not in its view, and must not be forgotten.
         removed = self._deps.pods.removed_uids(key)
+        self._deps.queue.begin(key)
         try:
             with RECONCILE_SECONDS.time():
                 await self._executor.execute(job, await self._plan(job, position, run))

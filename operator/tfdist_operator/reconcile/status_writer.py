@@ -42,10 +42,10 @@ class StatusWriter:
         self._deps = deps
         self._events = events
 
-    async def write(self, job: CachedJob, status: Manifest, *, counters_only: bool = False) -> None:
+    async def write(self, job: CachedJob, status: Manifest, *, settled: bool = False) -> None:
         """Write the status of a job, without the fields that the API server rejects.
 
-        With `counters_only` the event of this write causes no reconcile.
+        With `settled` the event of this write causes no reconcile.
 
         Raises:
             ConflictError: the job has been written since it was read.
@@ -77,7 +77,7 @@ class StatusWriter:
                 rejection, sent = error, desired
                 await self._reject(job, state, desired, error)
             else:
-                self._deps.jobs.write_through(response, counters_only=counters_only)
+                self._deps.jobs.write_through(response, settled=settled)
                 state.status_written_at = self._deps.clock()
                 return
         state.rejected_fields = frozenset()

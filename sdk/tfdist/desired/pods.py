@@ -7,7 +7,6 @@ all containers; the pod releases its resources and keeps its logs, exit codes an
 phase. The kubelet itself ends native sidecars (init containers with `restartPolicy: Always`).
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +15,7 @@ from tfdist.api.gang_status import GangStatus
 from tfdist.api.status import CheckpointStatus, TFDistJobStatus
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
-from tfdist.observed.gang_state import GangState, member_of
+from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import SIDECAR_DEADLINE_SECONDS, PodState, PodSummary
 from tfdist.render import names
 from tfdist.render.gang import Gang, GangName, Member
@@ -29,6 +28,7 @@ from tfdist.timestamps import as_rfc3339, parse_time
 
 Records = Mapping[GangName, GangStatus]
 
+_NOT_STARTED: Final = GangStatus()
 _CHECKPOINT_SECONDS: Final = 60.0
 _DEADLINE: Final = {"spec": {"activeDeadlineSeconds": SIDECAR_DEADLINE_SECONDS}}
 
@@ -109,9 +109,15 @@ def checkpoint_patch(leader: PodSummary | None, checkpoint: CheckpointStatus | N
 
 def stale_pods(gangs: Iterable[Gang], records: Records, pods: Iterable[PodSummary]) -> list[PodSummary]:
     """Return the stale pods among `pods` of a job with these gangs; a gang without a record has none."""
-    start = GangStatus()
-    current = {m: records.get(gang.name, start).attempt_of(m.name) for gang in gangs for m in gang.members}
-    return [p for p in pods if p.attempt < current.get(member_of(p), math.inf)]
+    of_role = {
+        role: (size, records.get(gang.name, _NOT_STARTED)) for gang in gangs for role, size in gang.sizes().items()
+    }
+    return [p for p in pods if _is_stale(p, *of_role.get(p.role, (0, _NOT_STARTED)))]
+
+
+def _is_stale(pod: PodSummary, replicas: int, record: GangStatus) -> bool:
+    """Return whether a pod is of an earlier attempt, or of a replica that its role no longer has."""
+    return pod.index >= replicas or pod.attempt < record.attempt_of(pod.replica)
 
 
 def pods_to_prune(job: TFDistJob, status: TFDistJobStatus, stale: Sequence[PodSummary]) -> list[PodSummary]:

@@ -33,8 +33,12 @@ class GangState:
     @property
     def leader(self) -> PodSummary | None:
         """The leader's pod."""
-        key = (self.gang.leader.role, self.gang.leader.index)
-        return next((p for p in self.pods if (p.role, p.index) == key), None)
+        leader = self.gang.leader
+        # A plan asks a dozen times.
+        for pod in self.pods:
+            if pod.index == leader.index and pod.role is leader.role:
+                return pod
+        return None
 
     @property
     def leader_succeeded(self) -> bool:

@@ -1,8 +1,8 @@
 """Collects the decisions about one job and builds the plan."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar, Unpack
+from typing import Final, TypeVar, Unpack
 
 from tfdist.api.base import ApiModel
 from tfdist.api.gang_status import GangStatus
@@ -55,6 +55,7 @@ from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
 from tfdist.status.update import StatusFields, compose_status, throttled_write
 from tfdist.timestamps import rfc3339
 
+_NOT_STARTED: Final = GangStatus()
 Part = TypeVar("Part", bound=ApiModel)
 
 
@@ -202,7 +203,7 @@ class PlanBuilder:
         obsolete_groups = obsolete_pod_groups(job.metadata.name, records, groups)
         return Plan(
             status=write.status.to_json() if write.status else None,
-            counters_only=write.counters_only,
+            settled=write.counters_only or self._starts(deletes),
             objects=(
                 *network_objects(job, generation, installation, view.pods, creates=bool(creates)),
                 *served(view, groups),
@@ -230,6 +231,17 @@ class PlanBuilder:
             completed={str(n): (s.record.attempt, s.record.completed) for n, s in self._states.items()},
             requeue_after_seconds=min_delay(self._requeue_delays),
         )
+
+    def _starts(self, deletes: Sequence[str]) -> bool:
+        """Return whether the plan only starts the job, or reports that it runs: nothing follows from writing that."""
+        view, reasons = self._context.view, {event.reason for event in self._events}
+        is_disturbed = self._ended or self._failures or deletes or self._probes or view.runtime.create_error
+        # Gangs wait for each other, and a report or a pod that exists already may have something for the status.
+        if is_disturbed or view.runtime.report or set(self._context.gangs) != {GangName.TRAINING}:
+            return False
+        if self._create:
+            return not (reasons or view.pods or any(state.attempt for state, _ in self._create))
+        return reasons == {EventReason.RUNNING}
 
     def _launcher_secret(self) -> Manifest | None:
         """Return the Secret for pods that are created, until all have run: the controller cannot see whether it exists.
@@ -294,7 +306,7 @@ class PlanBuilder:
 
     def _record(self, gang: GangName) -> GangStatus:
         state = self._states.get(gang)
-        return state.record if state else self._context.records.get(gang, GangStatus())
+        return state.record if state else self._context.records.get(gang, _NOT_STARTED)
 
 
 def _if_set(part: Part) -> Part | None:

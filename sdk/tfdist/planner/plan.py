@@ -59,8 +59,8 @@ class Plan:
 
     status: Manifest | None = None
     """The whole status to write; None leaves the stored one."""
-    counters_only: bool = False
-    """Whether the write changes only counters, so that no other action follows from it."""
+    settled: bool = False
+    """Whether no action follows from the write of the status: events of pods, reports or a timer bring the next one."""
     objects: tuple[Manifest, ...] = ()
     """Service and NetworkPolicy that must exist with these contents; equal ones cost no request."""
     workload: WorkloadChange | None = None

@@ -5,13 +5,16 @@ which is a member of its own cluster only; and an evaluation gang after it, rend
 For TensorFlow the members of an evaluation gang are workers.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import Role, Task, replica_name
 from tfdist.render import names
+from tfdist.render.per_job import PerJob
 from tfdist.render.template import role_template, tensorflow_port
 
 _WITHOUT_CLUSTER: Final = frozenset({Strategy.ONE_DEVICE, Strategy.MIRRORED, Strategy.INDEPENDENT})
@@ -38,9 +41,9 @@ class Member:
         return replica_name(self.role, self.index)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Gang:
-    """Replicas that start and end together; the first member leads."""
+    """Replicas that start and end together; the first member leads. It has no slots: sizes are cached in it."""
 
     name: GangName
     task: Task
@@ -58,8 +61,14 @@ class Gang:
 
     def sizes(self) -> dict[str, int]:
         """Return the number of replicas by role."""
-        roles = [member.role for member in self.members]
-        return {str(role): roles.count(role) for role in dict.fromkeys(roles)}
+        return dict(self._sizes)
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        return {str(role): number for role, number in Counter(member.role for member in self.members).items()}
+
+
+_GANGS: Final[PerJob[tuple[Gang, ...]]] = PerJob()
 
 
 def training_gang(job: TFDistJob) -> Gang:
@@ -84,6 +93,10 @@ def evaluation_gang(job: TFDistJob) -> Gang | None:
 
 def gangs(job: TFDistJob) -> tuple[Gang, ...]:
     """Return every gang of the job in start order."""
+    return _GANGS.get(job, _gangs)
+
+
+def _gangs(job: TFDistJob) -> tuple[Gang, ...]:
     training = None if job.spec.task is Task.EVALUATE else training_gang(job)
     return tuple(gang for gang in (training, evaluator_gang(job), evaluation_gang(job)) if gang)
 

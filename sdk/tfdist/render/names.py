@@ -6,6 +6,7 @@ node, are still terminating. Deterministic names make creation idempotent.
 """
 
 import hashlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from tfdist.api.resource import GROUP
@@ -71,6 +72,7 @@ def pod_name(job: str, role: Role, index: int, attempt: int) -> str:
     return base if attempt == 0 else f"{base}-r{attempt}"
 
 
+@lru_cache(1024)
 def pod_group(job: str, gang: str, attempt: int) -> str:
     """Return the name of the PodGroup of a gang whose replicas started together in an attempt.
 

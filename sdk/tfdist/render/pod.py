@@ -26,7 +26,7 @@ from tfdist.render.proxy import NO_GRPC_PROXY_ENV, no_grpc_proxy
 from tfdist.render.replica_job import replica_job
 from tfdist.render.source import with_source_first
 from tfdist.render.template import main_container, role_template
-from tfdist.tf_config import tf_config
+from tfdist.tf_config import cluster_json, tf_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,8 @@ class PodRenderer:
         self._installation = installation
         self._addresses = addresses(job, gang, installation.cluster_domain)
         self._cluster = cluster_spec(job, gang, installation.cluster_domain)
+        # It grows with the number of replicas, each of which has it.
+        self._cluster_json = cluster_json(self._cluster)
         state = gang_status or GangStatus()
         self._launch = pod_launch_settings(job, gang, state, installation.cluster_domain)
         self._key = key_variable(job) if self._launch else None
@@ -131,7 +133,7 @@ class PodRenderer:
         settings = replica_job(self._job, self._gang, member, attempt, addresses, launch, grace_seconds, gpus, cluster)
         values = {contract.JOB_ENV: settings.to_json(), contract.REPORT_PORT_ENV: str(contract.REPORT_PORT)}
         role = tensorflow_role(member.role)
-        config = tf_config(self._cluster, role, member.index) if self._cluster else None
+        config = tf_config(self._cluster, role, member.index, self._cluster_json) if self._cluster else None
         if config is not None:
             values[contract.TF_CONFIG_ENV] = config
         if self._job.spec.strategy is Strategy.PARAMETER_SERVER:

@@ -14,6 +14,7 @@ from tfdist.api.v1 import TFDistJob, TFDistJobSpec
 from tfdist.contract import Role
 from tfdist.podspec import merge, merge_all
 from tfdist.render.command import DEFAULT_COMMAND, script_command
+from tfdist.render.per_job import PerJob
 
 CHECKPOINT_VOLUME: Final = "tfdist-checkpoint"
 RESERVED_PREFIX: Final = "tfdist-"
@@ -22,6 +23,7 @@ RESERVED_PREFIX: Final = "tfdist-"
 _BUNDLED_TRAINER: Final = "tfdist_trainer"
 """Part of every command that starts the bundled trainer."""
 _POD_LEVEL_FIELDS: Final = frozenset({"volumes"})
+_STARTS_TRAINER: Final[PerJob[dict[Role, tuple[Mapping[str, Any], bool]]]] = PerJob()
 _POD_FIELDS: Final = set(PodFields.model_fields) - {"template"}
 
 
@@ -65,6 +67,14 @@ def runs_bundled_trainer(template: Mapping[str, Any]) -> bool:
 
 def starts_trainer(job: TFDistJob, role: Role, pod_defaults: Mapping[str, Any]) -> bool:
     """Return whether the command of a role starts the trainer; it is unknown for a user's image without a command."""
+    known = _STARTS_TRAINER.get(job, lambda _: {})
+    # The defaults of the pods are the same as long as the controller runs; a test has others.
+    if role not in known or known[role][0] is not pod_defaults:
+        known[role] = pod_defaults, _starts_trainer(job, role, pod_defaults)
+    return known[role][1]
+
+
+def _starts_trainer(job: TFDistJob, role: Role, pod_defaults: Mapping[str, Any]) -> bool:
     requested = role_template(job, role)
     main = main_container(merge(pod_defaults, requested, "PodTemplateSpec"))
     default = () if "image" in main_container(requested) else DEFAULT_COMMAND

@@ -49,13 +49,20 @@ def merge(
     for condition in new:
         previous = result.get(condition.type)
         status = "True" if condition.status else "False"
+        text, reason = message(condition.message), condition.reason[:256]
         same_status = previous is not None and previous.status == status and not condition.reset_transition_time
+        if previous is not None and same_status and _has(previous, reason, text, generation):
+            continue
         result[condition.type] = model(
             type=condition.type,
             status=status,
-            reason=condition.reason[:256],
-            message=message(condition.message),
+            reason=reason,
+            message=text,
             observed_generation=generation,
             last_transition_time=previous.last_transition_time if previous and same_status else now,
         )
     return list(result.values())
+
+
+def _has(stored: StatusCondition, reason: str, text: str, generation: int) -> bool:
+    return (stored.reason, stored.message, stored.observed_generation) == (reason, text, generation)

@@ -6,6 +6,7 @@ executed by a terminal, or reorder the text around them; a part that two of them
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from tfdist.printable import is_printable, printable
@@ -14,6 +15,7 @@ LONGEST_MESSAGE: Final = 4096
 """Maximum number of characters of a message."""
 _LONGEST_TEXT: Final = 4 * LONGEST_MESSAGE
 """Characters of a text of which its message is made: manifests and pods contribute texts of any length."""
+_LONGEST_KEPT: Final = 1024
 _LEAST_WORDS: Final = 2
 """A clause of one word, such as a name, may be repeated."""
 _MOST_OBJECTS: Final = 8
@@ -25,6 +27,16 @@ def message(text: str) -> str:
 
     It has at most 4096 characters; a longer one ends with `...`.
     """
+    # Plans make the same short texts again and again; long ones, of tenants, would fill the memory.
+    return _short_message(text) if len(text) <= _LONGEST_KEPT else _message(text)
+
+
+@lru_cache(512)
+def _short_message(text: str) -> str:
+    return _message(text)
+
+
+def _message(text: str) -> str:
     clauses: list[str] = []
     known: set[str] = set()
     for clause in map(str.strip, printable(text[:_LONGEST_TEXT]).split("; ")):

@@ -98,14 +98,21 @@ def compose_status(
     changes["observed_generation"] = view.generation
     if view.job is not None:
         changes["selector"] = worker_selector(view.job.metadata.uid)
-    result = stored.model_copy(update=changes)
+    result = _with(stored, changes)
     changes = {"phase": phase_of(result)}
     if progress is not None:
         moves = changes["phase"] is JobPhase.RUNNING and not is_true(result, ConditionType.STALLED)
         changes["progress"] = progress if moves else _without_estimates(progress)
-    result = result.model_copy(update=changes)
-    result = result.model_copy(update={"summary": _summary(view, states, result)})
-    return stored if result == stored else _printable(result, stored)
+    result = _with(result, changes)
+    result = _with(result, {"summary": _summary(view, states, result)})
+    return stored if result is stored or result == stored else _printable(result, stored)
+
+
+def _with(status: TFDistJobStatus, changes: Mapping[str, Any]) -> TFDistJobStatus:
+    """Return the status with other values of some fields; the same object if all of them are equal."""
+    values = vars(status)
+    changed = {name: value for name, value in changes.items() if values[name] != value}
+    return status.model_copy(update=changed) if changed else status
 
 
 def _without_estimates(progress: Progress) -> Progress:
@@ -126,7 +133,7 @@ def _printable(status: TFDistJobStatus, stored: TFDistJobStatus) -> TFDistJobSta
 
 def throttled_write(view: JobView, status: TFDistJobStatus) -> StatusWrite:
     """Return whether a new status is written now, later or not at all."""
-    if status == view.status:
+    if status is view.status or status == view.status:
         return StatusWrite(None)
     counters_only = _unthrottled_fields(status) == _unthrottled_fields(view.status)
     if counters_only and view.throttled_seconds:
