@@ -26,6 +26,8 @@ def train_through_a_kill(marker: str) -> str:
         file.seek(0)
         calls = len(file.read())
     if calls == 1:
+        while not Path(f"{marker}-0").exists():
+            time.sleep(0.01)
         if index == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(600)
