@@ -20,9 +20,9 @@ from support.tiny_wheels import sha256, tiny_wheel
 from tfdist.client import pip_resolution, requirements_file
 from tfdist.client.code_archive import CodeArchive, pack
 from tfdist.client.errors import FunctionError, Invalid, RequirementsError
+from tfdist.client.pip_resolution import trainer_image
 from tfdist.client.requirements import Lock, lock_for, locked
 from tfdist.client.submission import prepare_changed
-from tfdist.client.trainer_packages import trainer_image
 
 IMAGE = trainer_image()["packages"]
 WHEELS = ("--no-index", "--find-links wheels")

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from support.sweeps import sweep_manifest
 
-from tfdist.client.ensemble_job import ensemble_job
 from tfdist.client.errors import NotPossible
+from tfdist.client.evaluation_job import ensemble_job
 from tfdist.client.submission import check
 from tfdist.client.sweep import Sweep
 

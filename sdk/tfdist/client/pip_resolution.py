@@ -1,11 +1,17 @@
-"""Asks the pip of this Python which wheels satisfy requirements in the trainer's image, and installs none of them."""
+"""Asks the pip of this Python which wheels satisfy requirements in the trainer's image, and installs none of them.
+
+No job installs a package of the image again: a second NumPy would come before the image's.
+"""
 
 import json
 import re
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +19,13 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from tfdist.client.errors import RequirementsError
 from tfdist.client.requirements_file import RequirementsFile, normalized
-from tfdist.client.trainer_packages import OWN, trainer_image, write_constraints
 
 Item = Mapping[str, Any]
 """A distribution in pip's report of an installation."""
 
+_FILE: Final = "trainer_packages.json"
+OWN: Final = frozenset({"tfdist", "tfdist-trainer"})
+"""Distributions of this project in the image."""
 _OWN_IMAGE: Final = "build an image of your own with these packages and name it with --image (spec.image)"
 _NEWEST_GLIBC: Final = 28
 _OLDEST_GLIBC: Final = 5
@@ -138,3 +146,35 @@ def _fact(line: str) -> str:
     if match is None:
         return line
     return f"the trainer's image has {match[1]} {trainer_image()['packages'].get(normalized(match[1]), '')}".rstrip()
+
+
+@cache
+def trainer_image() -> Mapping[str, Any]:
+    """Return `python`, the version of Python in the trainer's image, and `packages`: versions by normalized names."""
+    content: Mapping[str, Any] = json.loads(files("tfdist.client").joinpath(_FILE).read_text(encoding="utf-8"))
+    return content
+
+
+def write_constraints(folder: Path) -> Path:
+    """Write a file of constraints that names an empty wheel for each package of the image, and return its path.
+
+    pip takes these wheels whatever the index has, and so needs neither to download TensorFlow to read its
+    dependencies, nor to find it in a folder of wheels.
+    """
+    lines = []
+    for name, version in trainer_image()["packages"].items():
+        wheel = _empty_wheel(folder, name, version)
+        lines.append(f"{name} @ {wheel.as_uri()}")
+    constraints = folder / "constraints.txt"
+    constraints.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return constraints
+
+
+def _empty_wheel(folder: Path, name: str, version: str) -> Path:
+    stem = f"{name.replace('-', '_')}-{version}"
+    path = folder / f"{stem}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(f"{stem}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{stem}.dist-info/RECORD", "")
+    return path

@@ -16,7 +16,6 @@ from tfdist.client.code_archive import CodeArchive
 from tfdist.client.errors import Invalid, RequirementsError
 from tfdist.client.new_job import job_spec_of
 from tfdist.client.requirements_file import Requirement, RequirementsFile
-from tfdist.client.trainer_packages import trainer_image
 from tfdist.contract import MAIN_CONTAINER
 from tfdist.package_installation import LOCK
 
@@ -151,6 +150,8 @@ def _of_the_image(file: RequirementsFile) -> Iterator[Requirement]:
     Raises:
         RequirementsError: it has another version of one.
     """
+    from tfdist.client.pip_resolution import trainer_image  # noqa: PLC0415  most jobs have no packages
+
     packages = trainer_image()["packages"]
     for each in file.requirements:
         version = packages.get(each.name)

@@ -6,16 +6,16 @@ from urllib.parse import quote
 
 import typer
 
-from tfdist.cli import completion, creation
+from tfdist.cli import completion
 from tfdist.cli.command_line import command
+from tfdist.cli.commands.submit import create_prepared
 from tfdist.cli.connection import ClusterOptions, attach_job, attach_sweep
 from tfdist.cli.errors import CommandError
 from tfdist.cli.options import DryRun
 from tfdist.client.client import Client
 from tfdist.client.code_archive import CodeArchive
-from tfdist.client.ensemble_job import ensemble_job
 from tfdist.client.errors import NotFound
-from tfdist.client.evaluation_job import LATEST, evaluation_job
+from tfdist.client.evaluation_job import LATEST, ensemble_job, evaluation_job
 from tfdist.client.job import Job
 from tfdist.client.submission import check, prepare
 from tfdist.render.source import ARCHIVE_KEY, part_names
@@ -83,7 +83,7 @@ def evaluate(
         code = _code(client, job)
     submission = prepare(manifest, client.namespace, code)
     check(submission.job)
-    return creation.create(submission, lambda: client, dry_run=dry_run, follow=follow)
+    return create_prepared(submission, lambda: client, dry_run=dry_run, follow=follow)
 
 
 def _code(client: Client, job: Job) -> CodeArchive | None:

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tfdist.cli import creation, jobs
+from tfdist.cli import jobs, manifests
 from tfdist.cli.command_job import NewJobOptions, command_job, is_script, script_of, set_values
 from tfdist.cli.command_line import command
-from tfdist.cli.connection import ClusterOptions
+from tfdist.cli.commands import attach
+from tfdist.cli.connection import ClusterOptions, to_copy
 from tfdist.cli.documents import STDIN, SUFFIXES, Document
 from tfdist.cli.errors import CommandError, CommandExitCode
 from tfdist.cli.findings import Finding, findings
 from tfdist.cli.jobs import config_map_manifests
+from tfdist.cli.kinds import JOB, Reference
 from tfdist.cli.options import DryRun
-from tfdist.cli.output import message, one_line
+from tfdist.cli.output import collected_warnings, message, one_line, show_warnings
 from tfdist.client.client import Client
 from tfdist.client.code_archive import CodeArchive, pack, pack_file, pack_with, read_file
 from tfdist.client.code_store import store_of
@@ -148,7 +150,7 @@ def create(
     submission = _submission(request)
     if submission is None:
         return CommandExitCode.NEGATIVE
-    return creation.create(submission, connected, dry_run=dry_run, follow=follow)
+    return create_prepared(submission, connected, dry_run=dry_run, follow=follow)
 
 
 def _submission(request: SubmitOptions) -> Submission | None:
@@ -308,3 +310,33 @@ def _report(finding: Finding, paths: Mapping[str, str]) -> None:
         message(text)
     else:
         finding.print(sys.stderr)
+
+
+def create_prepared(
+    submission: Submission, connected: Callable[[], Client], *, dry_run: str | None, follow: bool = False
+) -> int:
+    """Create a job with what it needs, or nothing, and return the exit code: 0, or with `follow` the job's.
+
+    Args:
+        submission: the job.
+        connected: returns the client; it is not called for a dry run of the client.
+        dry_run: `client` prints the objects, `server` has the API server check them.
+        follow: whether to follow the job to its end.
+    """
+    if dry_run == "client":
+        objects = (*submission.config_maps, *submission.code, submission.job)
+        manifests.write_yaml(sys.stdout, [(manifest, []) for manifest in objects])
+        return CommandExitCode.OK
+    client = connected()
+    with collected_warnings() as caught:
+        handle = client.jobs.create(submission, dry_run=dry_run is not None)
+    show_warnings(caught)
+    if dry_run is not None:
+        print(f"{JOB.resource}/{handle.name} created (server dry run)")
+        return CommandExitCode.OK
+    print(f"{JOB.resource}/{handle.name} created", flush=True)
+    inside = client.in_namespace(handle.namespace)
+    if follow:
+        return attach.follow(inside, Reference(JOB, handle.name))
+    message(f"follow it: {to_copy(inside, 'attach', handle.name)}")
+    return CommandExitCode.OK
