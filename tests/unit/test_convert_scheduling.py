@@ -55,6 +55,7 @@ def test_a_policy_becomes_a_gang_of_volcano_with_a_note_on_other_schedulers() ->
     ("names", "gang"),
     [
         pytest.param(["volcano"], "Volcano", id="Volcano"),
+        pytest.param(["kai-scheduler"], "KAI", id="KAI"),
         pytest.param(["volcano", ""], "Volcano", id="Volcano for one type"),
         pytest.param(["scheduler-plugins-scheduler"], "Coscheduling", id="scheduler-plugins"),
         pytest.param(["volcano", "default-scheduler"], None, id="two schedulers"),

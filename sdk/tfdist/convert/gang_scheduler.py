@@ -12,6 +12,7 @@ _SYSTEMS: Final = {
     "scheduler-plugins-scheduler": "Coscheduling",
     "scheduler-plugins": "Coscheduling",
     "coscheduling": "Coscheduling",
+    "kai-scheduler": "KAI",
 }
 """`scheduling.gang` by the name of a scheduler."""
 _ASSUMED: Final = (
