@@ -6,10 +6,12 @@ import pathlib
 import subprocess
 import sys
 import types
+from typing import cast
 
 import pytest
 from support.job_functions import SDK, cell, run
 
+from tfdist.client.client import Client
 from tfdist.client.errors import CodeError, FunctionError
 from tfdist.client.function import ARGUMENTS
 
@@ -176,3 +178,23 @@ def test_an_image_without_the_client_says_where_it_is_and_runs_functions() -> No
     ran = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     assert ran.stdout == "False\n", "the script that calls a function stands in for it"
     assert ran.stderr.splitlines()[-1].endswith("tfdist.Client is in another distribution: pip install tfdist-cli")
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "expected"),
+    [
+        ("rates", None, {"name": "rates"}),
+        ("rates", "other", {"name": "other"}),
+        (None, None, {"generateName": "train-"}),
+    ],
+)
+def test_a_map_has_its_own_name_or_the_one_of_the_function(
+    option: str | None, name: str | None, expected: dict[str, str]
+) -> None:
+    train = cell(f"@tfdist.job(name={option!r})\ndef train(lr): ...\n")
+    submitted: list[dict[str, object]] = []
+    sweeps = types.SimpleNamespace(submit=lambda manifest, **_: submitted.append(manifest))
+
+    train.map([{"lr": 1}], name=name, client=cast("Client", types.SimpleNamespace(sweeps=sweeps)))
+
+    assert submitted[0]["metadata"] == expected

@@ -169,8 +169,8 @@ class JobFunction(Generic[P, R]):
         Args:
             arguments: keyword arguments of the function, one set for each trial, at most 500.
             parallelism: largest number of jobs that run at the same time; default: all.
-            name: name of the sweep, with which the names of its jobs begin; default: the function's name and five
-                characters.
+            name: name of the sweep, with which the names of its jobs begin; default: the option `name`, or the
+                function's name and five characters.
             client: the client of the cluster; default: `tfdist.Client()`.
 
         Raises:
@@ -187,7 +187,8 @@ class JobFunction(Generic[P, R]):
         if not 1 <= len(sets) <= MAX_TRIALS:
             raise FunctionError(f"{self._name}.map: {len(sets)} sets of arguments; a sweep has 1 to {MAX_TRIALS}")
         manifest, archive = self._job(None)
-        metadata = {"name": name} if name else {"generateName": name_prefix(self._name, MAX_SWEEP_NAME)}
+        own_name = name or self.options.name
+        metadata = {"name": own_name} if own_name else {"generateName": name_prefix(self._name, MAX_SWEEP_NAME)}
         spec = {
             "parameters": [{"name": "arguments", "env": ARGUMENTS_ENV}],
             "search": {"method": "List", "list": [{"arguments": each} for each in sets]},
