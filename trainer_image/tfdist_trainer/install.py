@@ -29,8 +29,8 @@ from tfdist_trainer.errors import (
 
 _KEPT_LINES: Final = 400
 _FIELD: Final = "training.requirements"
-_PYPI: Final = "https://pypi.org/simple"
-"""The index of pip, which it names only if another one is set."""
+_PYPI: Final = "PyPI"
+"""The index of pip, which pip names only if another one is set."""
 
 _INDEX: Final = re.compile(r"^Looking in indexes: (.{1,2048})$", re.MULTILINE)
 _NO_NETWORK: Final = re.compile(

@@ -142,7 +142,7 @@ class PodCache(ResourceCache[PodSummary]):
         self._report(key, planning_delay(known, current), least_seconds)
 
     def _report(self, key: NamespacedName, seconds: float | None, least_seconds: float = 0.0) -> None:
-        """Report a change of a pod of a job after which it is planned in so many seconds; None for never."""
+        """Report that a pod of a job has changed, to plan the job after this many seconds; None does not plan it."""
         if seconds is None:
             return
         delay = max(seconds, least_seconds)

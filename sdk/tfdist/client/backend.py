@@ -41,7 +41,7 @@ class Backend(Protocol):
     """Stores objects as JSON, and reads what the replicas of a job write.
 
     Every method raises a `ClientError` if a request fails, `NotFound` if there is no object of the name, and
-    `NotPossible` if the backend has nothing of the kind.
+    `NotPossible` if the backend does not support the request.
     """
 
     namespace: str

@@ -198,7 +198,7 @@ class _Follower:
 
 
 def _with_times(log: ContainerLog) -> Iterator[tuple[str, LogLine]]:
-    """Yield the lines of a log with their times; a message of the kubelet has the time of the line before."""
+    """Yield the lines of a log with their times; a message of the kubelet gets the time of the previous line."""
     moment = ""
     for line in chain.from_iterable(log.batches(follow=False)):
         moment = line.time or moment

@@ -54,20 +54,19 @@ class ThisMachine:
         from tfdist.client.submission import check  # noqa: PLC0415  see TYPE_CHECKING
 
         _check_kind(kind)
-        placed = submission.in_namespace(_NAMESPACE)
-        check(placed.job)
-        if (placed.code or placed.upload) and importlib.util.find_spec("tfdist_trainer") is None:
+        check(submission.job)
+        if (submission.code or submission.upload) and importlib.util.find_spec("tfdist_trainer") is None:
             raise NotPossible("the code of a job is unpacked by the trainer, which is not installed here: "
                               "pip install tfdist-trainer")  # fmt: skip
-        run = self._run(placed.job["metadata"]["name"])
+        run = self._run(submission.job["metadata"]["name"])
         if run.is_alive():
             raise AlreadyExists(f'job "{run.name}" is running in {run.path}: wait for its end, or delete it')
-        job: Json = placed.job | {"metadata": placed.job["metadata"] | _new_metadata()}
+        job: Json = submission.job | {"metadata": submission.job["metadata"] | _new_metadata()}
         if not dry_run:
-            if placed.upload is not None:
-                placed.upload.run()
+            if submission.upload is not None:
+                submission.upload.run()
             self._make_folder()
-            run.start(job, [*placed.config_maps, *placed.code])
+            run.start(job, [*submission.config_maps, *submission.code])
         return job
 
     def get(self, kind: Kind, namespace: str, name: str) -> Json:  # noqa: ARG002  there is one
@@ -119,9 +118,9 @@ class ThisMachine:
 
     def delete(self, kind: Kind, namespace: str, name: str, uid: str | None) -> None:
         """Stop a job within its grace period, and remove it from the list; its logs and volumes stay."""
-        if uid is not None and Job(self.get(kind, namespace, name)).uid != uid:
+        job = Job(self.get(kind, namespace, name))
+        if uid not in {None, job.uid}:
             raise NotFound(f"job {name} was deleted; another one has its name now")
-        self.get(kind, namespace, name)
         self._run(name).remove()
 
     def pods(self, job: Job) -> list[Json]:  # noqa: ARG002  see `Backend`

@@ -43,7 +43,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class PodFields:
+class GroupFields:
     """The fields by which a pod belongs to a PodGroup; they replace those of its template."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class PodRenderer:
         installation: Installation,
         gang_status: GangStatus | None = None,
         placements: Mapping[Role, PodPlacement] | None = None,
-        group_fields: Callable[[str], PodFields] = lambda _: PodFields(),
+        group_fields: Callable[[str], GroupFields] = lambda _: GroupFields(),
     ) -> None:
         self._job = job
         self._gang = gang

@@ -12,7 +12,7 @@ from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.render import names
 from tfdist.render.gang import Gang, GangName
 from tfdist.render.installation import Installation
-from tfdist.render.pod import PodFields
+from tfdist.render.pod import GroupFields
 from tfdist.render.template import role_template
 from tfdist.scheduling.coscheduling import COSCHEDULING
 from tfdist.scheduling.gang_scheduler import GangScheduler
@@ -68,7 +68,7 @@ def no_queues(queue: str) -> str:
     )
 
 
-def group_fields(job: str, gang: Gang, record: GangStatus) -> Callable[[str], PodFields]:
+def group_fields(job: str, gang: Gang, record: GangStatus) -> Callable[[str], GroupFields]:
     """Return what gives a pod, by its `schedulerName`, the fields by which it belongs to the PodGroup of its gang.
 
     Args:
@@ -78,7 +78,7 @@ def group_fields(job: str, gang: Gang, record: GangStatus) -> Callable[[str], Po
     """
     scheduler = scheduler_of(record)
     if scheduler is None:
-        return lambda _: PodFields()
+        return lambda _: GroupFields()
     group = names.pod_group(job, gang.name, record.last_full_restart)
     return partial(scheduler.pod_fields, group)
 

@@ -6,7 +6,7 @@ from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import TFDistJob
 from tfdist.render.metadata import Manifest
 from tfdist.render.owned_kind import pod_group_kind
-from tfdist.render.pod import PodFields
+from tfdist.render.pod import GroupFields
 from tfdist.scheduling.gang_scheduler import GangScheduler
 
 _SCHEDULER: Final = "scheduler-plugins-scheduler"
@@ -28,8 +28,8 @@ def _specification(job: TFDistJob, minimum: int, priority: str) -> Manifest:  # 
     return {"minMember": minimum} | ({"scheduleTimeoutSeconds": limit} if limit else {})
 
 
-def _pod_fields(group: str, scheduler: str) -> PodFields:
-    return PodFields(labels={_GROUP: group}, spec={"schedulerName": scheduler or _SCHEDULER})
+def _pod_fields(group: str, scheduler: str) -> GroupFields:
+    return GroupFields(labels={_GROUP: group}, spec={"schedulerName": scheduler or _SCHEDULER})
 
 
 def _retry_seconds(job: TFDistJob) -> float:

@@ -11,7 +11,7 @@ from tfdist.render.gang import Gang, start_minimum
 from tfdist.render.installation import Installation
 from tfdist.render.metadata import Manifest, metadata
 from tfdist.render.owned_kind import OwnedKind
-from tfdist.render.pod import PodFields
+from tfdist.render.pod import GroupFields
 from tfdist.render.template import role_template
 
 
@@ -27,7 +27,7 @@ class GangScheduler:
     """What to do if it is missing."""
     specification: Callable[[TFDistJob, int, str], Manifest]
     """Returns the specification of a PodGroup, given the job, the minimum of members, and a PriorityClass or ""."""
-    pod_fields: Callable[[str, str], PodFields]
+    pod_fields: Callable[[str, str], GroupFields]
     """Returns the fields by which a pod belongs to a PodGroup, given the group's name and the pod's `schedulerName`."""
     auto_scheduler: str = ""
     """`schedulerName` of the pods for which `gang: Auto` chooses it; "" if `Auto` never does."""

@@ -10,7 +10,7 @@ from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import TFDistJob
 from tfdist.render.metadata import Manifest
 from tfdist.render.owned_kind import pod_group_kind
-from tfdist.render.pod import PodFields
+from tfdist.render.pod import GroupFields
 from tfdist.scheduling.gang_scheduler import GangScheduler, with_priority
 
 _SCHEDULER: Final = "kai-scheduler"
@@ -29,8 +29,8 @@ def _specification(job: TFDistJob, minimum: int, priority: str) -> Manifest:
     return with_priority({"minMember": minimum, "queue": _queue(job)}, priority)
 
 
-def _pod_fields(group: str, scheduler: str) -> PodFields:  # noqa: ARG001  replaces any other
-    return PodFields(
+def _pod_fields(group: str, scheduler: str) -> GroupFields:  # noqa: ARG001  replaces any other
+    return GroupFields(
         annotations={_GROUP: group, _SKIP_POD_GROUPER: "true"},
         spec={"schedulerName": _SCHEDULER},
     )

@@ -9,7 +9,7 @@ from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.render.metadata import Manifest
 from tfdist.render.owned_kind import pod_group_kind
-from tfdist.render.pod import PodFields
+from tfdist.render.pod import GroupFields
 from tfdist.scheduling.gang_scheduler import GangScheduler, with_priority
 
 _KIND: Final = pod_group_kind("scheduling.k8s.io/v1beta1")
@@ -23,8 +23,8 @@ def _specification(job: TFDistJob, minimum: int, priority: str) -> Manifest:
     return with_priority({"schedulingPolicy": {"gang": {"minCount": minimum}}} | whole, priority)
 
 
-def _pod_fields(group: str, scheduler: str) -> PodFields:  # noqa: ARG001  any profile of Kubernetes' scheduler
-    return PodFields(spec={"schedulingGroup": {"podGroupName": group}})
+def _pod_fields(group: str, scheduler: str) -> GroupFields:  # noqa: ARG001  any profile of Kubernetes' scheduler
+    return GroupFields(spec={"schedulingGroup": {"podGroupName": group}})
 
 
 NATIVE: Final = GangScheduler(

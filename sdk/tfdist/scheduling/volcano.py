@@ -6,7 +6,7 @@ from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import TFDistJob
 from tfdist.render.metadata import Manifest
 from tfdist.render.owned_kind import pod_group_kind
-from tfdist.render.pod import PodFields
+from tfdist.render.pod import GroupFields
 from tfdist.scheduling.gang_scheduler import GangScheduler, with_priority
 
 _SCHEDULER: Final = "volcano"
@@ -24,8 +24,8 @@ def _specification(job: TFDistJob, minimum: int, priority: str) -> Manifest:
     return with_priority({"minMember": minimum, "queue": _queue(job)}, priority)
 
 
-def _pod_fields(group: str, scheduler: str) -> PodFields:  # noqa: ARG001  replaces any other
-    return PodFields(annotations={_GROUP: group}, spec={"schedulerName": _SCHEDULER})
+def _pod_fields(group: str, scheduler: str) -> GroupFields:  # noqa: ARG001  replaces any other
+    return GroupFields(annotations={_GROUP: group}, spec={"schedulerName": _SCHEDULER})
 
 
 VOLCANO: Final = GangScheduler(
